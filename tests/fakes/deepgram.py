@@ -19,7 +19,7 @@ from auricle.frontend.exporters.transcripts import NoBus
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.protocols.deepgram.live import ListenProtocol
+from auricle.frontend.protocols.deepgram.live import listen_protocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
 from tests.fakes.front import Front
@@ -75,7 +75,7 @@ async def served(
     *messages: str | bytes,
     query: str = AUDIO,
     leaving: bool = False,
-    protocol: Callable[[Frontend], Any] = ListenProtocol,
+    protocol: Callable[[Frontend], Any] = listen_protocol,
     turns: Any = None,
 ) -> Client:
     """A client whose session has run to its end."""

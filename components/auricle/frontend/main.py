@@ -40,7 +40,7 @@ from auricle.frontend.protocols.transcriptions.translating import (
     TRANSLATION_OPENAPI,
     TranslationRequests,
 )
-from auricle.frontend.recordings.decoding_pool import Decoders, DecodingProcesses
+from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.routes import Ports, rpc_ways, socket_ways
@@ -225,7 +225,7 @@ async def _processors(runtime: Runtime) -> ProcessorEndpoints:
 def build_services(
     frontend: Frontend,
     access: Access,
-    decoders: Decoders,
+    decoders: DecodingProcesses,
     registry: Registry,
     diagnostician: Diagnostician,
     tokens: Tokens,

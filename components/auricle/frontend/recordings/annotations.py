@@ -1,4 +1,4 @@
-"""The words of a part of a recording, which a processor may have cut into several segments."""
+"""Annotations of a part of a recording, which a processor may cut into several segments."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GRID = "commit_grid"
 
 @dataclass(frozen=True)
 class PartWords:
-    """`words` are all of the part's, or none: their `text`, joined, is the part's text.
+    """All words of a part, or none: their `text`, joined, is the part's text.
 
-    `missing` says why times are not the aligner's, empty if they are; with `words` they are those
-    of decodes.
+    `missing` is the reason why times are not the aligner's, empty if they are; with `words` the
+    times are from decodes.
     """
 
     words: tuple[Word, ...] = ()
@@ -47,7 +47,7 @@ def words_of(segments: Sequence[SegmentWords]) -> PartWords:
 
 
 def missing_words(parts: Iterable[PartWords]) -> list[str]:
-    """Return sentences on the parts whose words have no times, or rough ones; empty if none."""
+    """Return warnings about the parts whose words have no times, or rough ones."""
     absent: Counter[str] = Counter()
     rough: Counter[str] = Counter()
     for part in parts:
@@ -59,8 +59,6 @@ def missing_words(parts: Iterable[PartWords]) -> list[str]:
     ]
 
 
-# Who spoke in a part of a recording, which a processor may have cut into several segments.
-
 # A pool that does not answer costs each part its deadline, and parts follow one another.
 _MOST_IN_VAIN = 3
 _WAITED_FOR = (WorkerUnavailable.code, DeadlineExceeded.code, Overloaded.code)
@@ -68,10 +66,10 @@ _WAITED_FOR = (WorkerUnavailable.code, DeadlineExceeded.code, Overloaded.code)
 
 @dataclass(frozen=True)
 class PartSpeakers:
-    """`turns` are all of the part's, or none: their `text`, joined, is the part's text.
+    """All turns of a part, or none: their `text`, joined, is the part's text.
 
-    `missing` says why there are none. `rough`: text of several speakers was divided by the times
-    of decodes, of which a part of a recording has one.
+    `missing` is the reason why there are none. `rough`: text of several speakers was divided by
+    the times of decodes, and a part of a recording has only one.
     """
 
     turns: tuple[SpeakerPart, ...] = ()
@@ -84,9 +82,9 @@ NO_SPEAKERS = PartSpeakers()
 
 @dataclass(frozen=True)
 class Voices:
-    """What is known of a recording's voices after a part: see `ResumePoint.speakers`.
+    """The state of a recording's voices after a part: see `ResumePoint.speakers`.
 
-    The pool did not answer for the last `in_vain` parts, of the last one because of `missing`.
+    The pool did not answer for the last `in_vain` parts, for the last one because of `missing`.
     """
 
     state: bytes = b""
@@ -95,11 +93,11 @@ class Voices:
 
     @property
     def given_up(self) -> bool:
-        """Whether the pool is not asked again: the text of a recording must not wait for ever."""
+        """Whether to stop calling the pool: the text of a recording must not wait for ever."""
         return self.in_vain >= _MOST_IN_VAIN
 
     def after(self, segments: Sequence[SegmentSpeakers]) -> Voices:
-        """Return what is known after another part, given its segments with text, in order."""
+        """Return the state after another part, given its segments with text, in order."""
         if not segments:
             return self
         last = segments[-1]
@@ -114,10 +112,10 @@ def speakers_of(segments: Sequence[SegmentSpeakers]) -> PartSpeakers:
         return PartSpeakers(missing=missing)
     turns: list[SpeakerPart] = []
     for one in segments:
-        said = [part for part in one.parts if part.text]  # of other turns, the text has nothing
-        if turns and said:
+        with_text = [part for part in one.parts if part.text]
+        if turns and with_text:
             turns[-1] = replace(turns[-1], text=f"{turns[-1].text} ")
-        turns += said
+        turns += with_text
     return PartSpeakers(tuple(turns), rough=any(_is_rough(one) for one in segments))
 
 
@@ -127,22 +125,19 @@ def _is_rough(segment: SegmentSpeakers) -> bool:
 
 
 def missing_speakers(parts: Iterable[PartSpeakers]) -> list[str]:
-    """Return sentences on the parts whose speakers, or whose text by speaker, are not known."""
-    told = list(parts)
-    absent = Counter(part.missing for part in told if part.missing)
-    rough = sum(part.rough for part in told)
-    return [
-        *(f"{count} segments have no speakers: {why}" for why, count in absent.items()),
-        *([f"{rough} segments are divided among speakers by rough times of words"] * (rough > 0)),
-    ]
-
-
-# The translation of a part of a recording, which a processor may have cut into segments.
+    """Return warnings about the parts without speakers, or divided by rough times of words."""
+    known = list(parts)
+    absent = Counter(part.missing for part in known if part.missing)
+    rough = sum(part.rough for part in known)
+    found = [f"{count} segments have no speakers: {why}" for why, count in absent.items()]
+    if rough:
+        found.append(f"{rough} segments are divided among speakers by rough times of words")
+    return found
 
 
 @dataclass(frozen=True)
 class Translated:
-    """`missing` says why `text` is not, or not all of, the translation; empty if it is."""
+    """`missing` is the reason why `text` is not the whole translation; empty if it is."""
 
     text: str = ""
     missing: str = ""
@@ -152,7 +147,7 @@ NO_TRANSLATION = Translated()
 
 
 def cut_off(parts: Iterable[Translated]) -> list[str]:
-    """Return a sentence on the parts whose translation is not all of it; none if there are none."""
+    """Return a warning about the parts with an incomplete translation, if any."""
     count = sum(part.missing == CUT for part in parts)
     return [f"{count} segments are translated in part: {CUT}"] if count else []
 
@@ -160,16 +155,13 @@ def cut_off(parts: Iterable[Translated]) -> list[str]:
 def translated(
     finals: Sequence[SegmentFinal], translations: Mapping[int, SegmentTranslation]
 ) -> Translated:
-    """Join the translations of segments with text; one in the target language is its own.
-
-    Without any there is no translation.
-    """
+    """Join the translations of segments; text in the target language is its own translation."""
     texts: list[str] = []
     missing = ""
     for final in finals:
-        if (told := translations.get(final.segment)) is None:
+        if (found := translations.get(final.segment)) is None:
             continue
-        own = told.missing == SAME
-        texts.append(final.text if own else told.committed)
-        missing = missing or ("" if own else told.missing)
+        own = found.missing == SAME
+        texts.append(final.text if own else found.committed)
+        missing = missing or ("" if own else found.missing)
     return Translated(" ".join(text for text in texts if text), missing)

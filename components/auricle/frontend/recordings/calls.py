@@ -11,13 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import first_failure_or, in_thread, outcome_of, within
 from auricle.core.errors import Overloaded
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.recordings.requests import charged
 from auricle.frontend.recordings.transcriber import (
-    DecodedSeconds,
     Recording,
     RecordingSegment,
     RecordingTranscriber,
@@ -30,7 +29,7 @@ from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.slots import Seats
 from auricle.transcript.words import NO_ALIGNER
 
-# A recording that came in one message: what was asked for, and its audio on disk.
+# A recording received in one message: its options, and its audio on disk.
 #
 # The file is anonymous, as uploads are: nothing is left behind if this process dies. The decoding
 # process opens it through /proc.
@@ -38,11 +37,11 @@ from auricle.transcript.words import NO_ALIGNER
 
 @dataclass(frozen=True)
 class Received:
-    """A recording of `size` bytes; `warnings` are sentences on what has no effect.
+    """A recording of `size` bytes; `warnings` name options that have no effect.
 
-    `answer` makes the call's answer of the segments with text. With `grid_words` they have those,
-    with `words` the aligner's as well, where there is one. Without `silence_ms` the server's
-    endpointing applies.
+    `answer` returns the response for the segments with text. With `grid_words` segments have words
+    with the times of decodes, with `words` also the aligner's, if there is one. Without
+    `silence_ms` the server's endpointing applies.
     """
 
     file: IO[bytes]
@@ -58,20 +57,19 @@ class Received:
 
     @property
     def path(self) -> Path:
-        """Where another process can open it, until `close`."""
+        """A path by which another process can open the file, until `close`."""
         return Path(f"/proc/{os.getpid()}/fd/{self.file.fileno()}")
 
     def close(self) -> None:
-        """Free the file."""
         self.file.close()
 
 
-# Takes a call's message. It raises BadRequest, naming what is wrong, and StorageFull.
+# Parses a call's message. It raises BadRequest, which names the wrong field, and StorageFull.
 Receive = Callable[[bytes], Received]
 
 
 def stored(*parts: bytes) -> IO[bytes]:
-    """Return a file of these parts. Raises StorageFull and Overloaded."""
+    """Return a file that holds `parts`. Raises StorageFull and Overloaded."""
     with storing():
         file: IO[bytes] = TemporaryFile()  # noqa: SIM115  # `Received.close` closes it
         for part in parts:
@@ -86,7 +84,7 @@ _RECEIVING_BYTES = 1 << 30  # of all messages together, while they are received
 class RecordingCalls:
     """Serves the calls of all protocols on one event loop.
 
-    At most `max_recordings` complete recordings are in work at a time.
+    At most `max_recordings` complete recordings are processed at a time.
     """
 
     def __init__(
@@ -108,14 +106,14 @@ class RecordingCalls:
     async def serve(
         self, incoming: Incoming, context: Context, protocol: str, received: Receive
     ) -> bytes:
-        """Return the answer of one call. Raises AuricleError if it fails or is refused.
+        """Return the response of one call. Raises AuricleError if it fails or is refused.
 
-        `received` takes the call's message, in a worker thread.
+        `received` parses the call's message, in a worker thread.
         """
         record = Record(protocol, incoming.address, "recording")
         with self._sessions.settled(record):
             client = self._access.client(incoming.metadata, "recordings")
-            self._check_room()  # before a client sends what would be refused
+            self._check_room()  # before a client sends a recording that would be refused
             return await self._sessions.recording(
                 record,
                 client,
@@ -136,12 +134,8 @@ class RecordingCalls:
             self._frontend.metrics.bytes("grpc", sent.size)
             await warn(context, (*sent.warnings, *self._wordless(sent)))
             recording = Recording(
-                id=record.name,
-                trace=record.trace,
                 path=sent.path,
                 name="the audio",
-                tenant=client.tenant,
-                owner=client.counts_as(incoming.host),
                 language=sent.language,
                 context=sent.context,
                 endpointing=self._endpointing(sent.silence_ms),
@@ -151,7 +145,13 @@ class RecordingCalls:
             self._check_room()
             self._in_work += 1
             try:
-                segments = await self._segments(record, recording, client)
+                outputs = charged(self._transcriber, recording, record, client, incoming.host)
+                async with aclosing(outputs) as texts:
+                    segments = [
+                        output
+                        async for output in texts
+                        if isinstance(output, RecordingSegment) and output.text
+                    ]
             finally:
                 self._in_work -= 1
             return sent.answer(segments)
@@ -159,14 +159,16 @@ class RecordingCalls:
     async def _received(
         self, client: ClientAccount, incoming: Incoming, context: Context, received: Receive
     ) -> Received:
-        """Return what the client sent, on disk, once there is room to receive it."""
+        """Return the client's recording, on disk, once there is room to receive it."""
         seat = self._receiving.take(client.counts_as(incoming.host))
         if seat is None:
             raise Overloaded(f"{self._receiving.limit} recordings are being received; try again")
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def give_way() -> None:
-            lost.set_exception(Overloaded("you send several recordings, others none; try again"))
+            lost.set_exception(
+                Overloaded("this recording was ended in favour of a client without one; try again")
+            )
             lost.exception()  # retrieved, so that asyncio does not log it
 
         seat.on_loss(give_way)
@@ -177,25 +179,6 @@ class RecordingCalls:
             return await in_thread(received, data)
         finally:
             seat.leave()
-
-    async def _segments(
-        self, record: Record, recording: Recording, client: ClientAccount
-    ) -> list[RecordingSegment]:
-        """Return a recording's segments with text; the client is charged as it is decoded.
-
-        What was decoded of a recording that fails is charged too.
-        """
-        segments: list[RecordingSegment] = []
-        async with aclosing(self._transcriber.transcribe(recording)) as outputs:
-            async for output in outputs:
-                if isinstance(output, DecodedSeconds):
-                    client.spend(output.seconds)
-                elif isinstance(output, RecordingSegment):
-                    record.audio_seconds = output.end / SAMPLE_RATE
-                    segments += [output] if output.text else []
-                else:
-                    record.audio_seconds = output.seconds
-        return segments
 
     def _wordless(self, sent: Received) -> tuple[str, ...]:
         return (NO_ALIGNER,) if sent.words and self._settings.align_model is None else ()
@@ -209,4 +192,6 @@ class RecordingCalls:
 
     def _check_room(self) -> None:
         if self._in_work >= self._settings.max_recordings:
-            raise Overloaded(f"{self._settings.max_recordings} recordings are in work; try again")
+            raise Overloaded(
+                f"{self._settings.max_recordings} recordings are in progress; try again"
+            )

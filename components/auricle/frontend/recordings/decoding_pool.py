@@ -14,7 +14,7 @@ from multiprocessing import reduction
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -50,17 +50,17 @@ from auricle.frontend.recordings.sandbox import ProcessLimits
 
 log = logging.getLogger(__name__)
 
-# Reads what a decoding process writes. It is untrusted: its decoder may have been taken over.
+# Reads a decoding process's output, which is untrusted: its decoder may have been taken over.
 
 _DECODER = msgspec.msgpack.Decoder(Message)
 _SAMPLE_BYTES = 2
-_OVERHEAD_BYTES = 4096  # of a message beside its audio
+_OVERHEAD_BYTES = 4096  # of a message without its audio
 _MAX_MESSAGE_CHARACTERS = 1_000
 _REPORTED = {kind.code for kind in (AudioTooLong, TooCostly, UndecodableAudio)}
 
 
 class BadOutput(Exception):
-    """A message that a decoding process would not write; says what is wrong with it."""
+    """An invalid message from a decoding process."""
 
 
 class DecodingOutput:
@@ -75,11 +75,10 @@ class DecodingOutput:
 
     @property
     def max_message_bytes(self) -> int:
-        """The size of the largest message."""
         return self._most_bytes + _OVERHEAD_BYTES
 
     def read(self, data: bytes) -> Confined | DecodingFailed | Output:
-        """Return the message. Raises BadOutput."""
+        """Decode and check a message. Raises BadOutput."""
         try:
             message: Message = _DECODER.decode(data)
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
@@ -105,24 +104,15 @@ class DecodingOutput:
                 return True
 
 
-def failure(message: DecodingFailed) -> Exception:
-    """Return the error that the process reported."""
-    return from_code(message.code, message.message[:_MAX_MESSAGE_CHARACTERS])
-
-
-# A decoding process that is started before there is a recording for it.
-#
-# To fork a process and load its model takes longer than to decode a short recording.
-
-
 class PreparedProcess:
-    """A running process that waits for a recording, and then works on it.
+    """A decoding process that is started before there is a recording for it.
 
+    Forking a process and loading its model takes longer than decoding a short recording.
     All methods may block; call them in a thread.
     """
 
     def __init__(self, context: ForkServerContext, prepare: Prepare) -> None:
-        """Start the process. Raises OSError if there cannot be one."""
+        """Start the process. Raises OSError if that fails."""
         self.results, there = context.Pipe(duplex=False)
         self._jobs, waiting = context.Pipe(duplex=True)  # a socket: a pipe passes no descriptors
         with there, waiting:
@@ -132,7 +122,7 @@ class PreparedProcess:
             self._process.start()
 
     def give(self, job: DecodingJob, path: Path) -> None:
-        """Have it work on the upload at `path`, which it gets for reading only.
+        """Send the job and a read-only descriptor of the upload at `path`.
 
         Raises OSError if the process has ended.
         """
@@ -145,7 +135,7 @@ class PreparedProcess:
             os.close(upload)
 
     def exit_code(self, seconds: float) -> int | None:
-        """Wait until it has ended, at most so long; negative is the signal that ended it."""
+        """Wait at most `seconds` for its end; a negative code is the signal that ended it."""
         self._process.join(seconds)
         return self._process.exitcode
 
@@ -164,28 +154,13 @@ _JOIN_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Decoders(Protocol):
-    """Decodes recordings. Call it on the event loop."""
-
-    def outputs(self, job: DecodingJob, path: Path, owner: str) -> AsyncGenerator[Output, None]:
-        """Yield the recording's parts, and `EndOfRecording` last. Closing it stops the work.
-
-        `Decoded` says what has been decoded since the last one; it comes for silence too, and
-        for recordings that fail later. `owner` shares processes fairly with others. Raises
-        UndecodableAudio, AudioTooLong or TooCostly if the file cannot be used, Overloaded if
-        too many recordings of the owner wait, and WorkerUnavailable if decoding was
-        interrupted.
-        """
-        ...
-
-
 class DecodingProcesses:
-    """Decodes each recording in a process of its own, which can reach nothing else.
+    """Decodes each recording in a process of its own, which has no access to anything else.
 
-    At most `decoding_processes` run at a time, and of them at most
-    `decoding_processes_per_client` for one owner; owners take turns. Processes are forked from
-    a small server that has imported everything and shares no state of the frontend. One more
-    waits, so that a recording that comes alone waits for none.
+    At most `decoding_processes` run at a time, at most `decoding_processes_per_client` of them for
+    one owner; owners take turns. Processes are forked from a small server that has imported
+    everything and shares no state with the frontend. One idle process is kept in advance, so that
+    a single recording starts at once.
     """
 
     def __init__(self, settings: FrontendSettings, prepare: Prepare = RecordingDecoder) -> None:
@@ -197,8 +172,8 @@ class DecodingProcesses:
         self._slots = FairSlots(
             limit, settings.most_decoding_processes_per_client, settings.max_recordings // 2
         )
-        # Each thread blocks in `recv` until the next message of one process arrives; one starts
-        # the process that waits.
+        # Each thread blocks in `recv` until the next message of one process arrives; one more
+        # starts the idle process.
         self._threads = ThreadPoolExecutor(limit + 1, "recording")
         self._waiting: asyncio.Future[PreparedProcess] | None = None
         self._closed = False
@@ -206,8 +181,8 @@ class DecodingProcesses:
     async def start(self) -> None:
         """Start the server that processes are forked from, so that no request waits for it.
 
-        Logs a warning if processes cannot have a seccomp filter here, or raises SettingsError
-        if that is required. Raises DeadlineExceeded after 60 s.
+        If processes cannot have a seccomp filter here, logs a warning, or raises SettingsError
+        if the filter is required. Raises DeadlineExceeded after 60 s.
         """
         job = _nothing_to_decode()
         async with self._process(job, Path(os.devnull)) as process:
@@ -223,13 +198,13 @@ class DecodingProcesses:
             raise SettingsError(f"Frontend.require_seccomp cannot be met: {reason}")
         if reason:
             log.warning(
-                "recordings are decoded without a seccomp filter: %s; a decoder that an upload "
-                "takes over could signal other processes of this user",
+                "recordings are decoded without a seccomp filter: %s; an upload that takes over "
+                "a decoder could signal other processes of this user",
                 reason,
             )
 
     async def close(self) -> None:
-        """Stop the process that waits, and the threads; no job may follow."""
+        """Stop the idle process and the threads; no job may follow."""
         self._closed = True
         if self._waiting is not None:
             await self._end(self._waiting)
@@ -238,7 +213,14 @@ class DecodingProcesses:
     async def outputs(
         self, job: DecodingJob, path: Path, owner: str
     ) -> AsyncGenerator[Output, None]:
-        """See `Decoders`."""
+        """Yield the recording's parts, and `EndOfRecording` last. Closing it stops the work.
+
+        `DecodedSamples` counts the audio decoded since the last one; it comes for silence too, and
+        for recordings that fail later. `owner` shares processes fairly with other owners. Raises
+        UndecodableAudio, AudioTooLong or TooCostly if the file cannot be used, Overloaded if
+        too many recordings of the owner wait, and WorkerUnavailable if decoding was
+        interrupted.
+        """
         async with (
             self._slots.slot(owner),
             self._process(job, path) as process,
@@ -253,12 +235,13 @@ class DecodingProcesses:
                     exit_code = await self._in_thread(process.exit_code, _JOIN_SECONDS)
                     raise _died(job, exit_code) from None
                 except (BadOutput, OSError) as error:
-                    log.warning("a decoding process wrote nonsense: %s", ascii(str(error))[:200])
+                    text = ascii(str(error))[:200]
+                    log.warning("decoding process sent an invalid message: %s", text)
                     raise _unusable(job) from None
                 if isinstance(message, DecodingFailed):
                     if message.cause:
                         log.warning("a recording cannot be decoded: %s", ascii(message.cause))
-                    raise failure(message)
+                    raise from_code(message.code, message.message[:_MAX_MESSAGE_CHARACTERS])
                 if not isinstance(message, Confined):
                     yield message
                 elif message.without_seccomp and self._settings.require_seccomp:
@@ -268,7 +251,7 @@ class DecodingProcesses:
 
     @asynccontextmanager
     async def _process(self, job: DecodingJob, path: Path) -> AsyncGenerator[PreparedProcess, None]:
-        """Yield a process that works on the job; kill it when the block ends."""
+        """Yield a process that runs the job; kill it when the block ends."""
         starting = self._taken() or self._started()
         try:
             if not await self._given(starting, job, path):
@@ -286,7 +269,7 @@ class DecodingProcesses:
         self, starting: asyncio.Future[PreparedProcess], job: DecodingJob, path: Path
     ) -> bool:
         """Give the job to a process; False if it has ended, for lack of memory for instance."""
-        # A thread cannot be cancelled: what it has started must be ended in any case.
+        # A thread cannot be cancelled: the process it has started must be ended in any case.
         started = asyncio.shield(starting)
         process = await within(_START_SECONDS, started, "starting a decoding process")
         try:
@@ -296,7 +279,7 @@ class DecodingProcesses:
         return True
 
     def _taken(self) -> asyncio.Future[PreparedProcess] | None:
-        """Return the process that waits, or is being started to; None if there is none."""
+        """Return the idle process, which may still be starting; None if there is none."""
         waiting, self._waiting = self._waiting, None
         if waiting is None or not waiting.done():
             return waiting
@@ -313,11 +296,11 @@ class DecodingProcesses:
         await asyncio.wait([starting], timeout=_JOIN_SECONDS)
         if not starting.done():
             starting.add_done_callback(_kill)
-            log.error("the server of the decoding processes does not answer")
+            log.error("the fork server of the decoding processes does not respond")
         elif starting.exception() is None:
             process = starting.result()
             if not await self._in_thread(process.end, _JOIN_SECONDS):
-                log.error("a decoding process did not end when it was killed")
+                log.error("a decoding process did not end after it was killed")
 
     async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
@@ -325,9 +308,9 @@ class DecodingProcesses:
 
 
 class _WallClock:
-    """Limits the time for which one process may keep the frontend waiting, all waits together.
+    """Limits the total time that the frontend waits for one process.
 
-    The time in which the process waits for the frontend does not count.
+    Time that the process waits for the frontend does not count.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -363,7 +346,7 @@ def _nothing_to_decode() -> DecodingJob:
 
 
 def _died(job: DecodingJob, exit_code: int | None) -> AuricleError:
-    """Return the error for a process that died without a word."""
+    """Return the error for a process that died without a message."""
     if exit_code == -signal.SIGXCPU:
         return TooCostly(
             f"decoding {job.name} took more than the {job.process.cpu_seconds} s of CPU it may "

@@ -2,8 +2,8 @@
 
 Uploads are untrusted, and decoding uses much CPU, so it does not run in the frontend's
 process: a file that crashes a decoder or exhausts memory fails only its own request, and one
-that takes a decoder over finds nothing it could reach (confinement.py). The pipe is bounded,
-so decoding is no faster than transcription and memory stays constant.
+that takes over a decoder has access to nothing (sandbox.py). The pipe is bounded, so decoding
+is no faster than transcription and memory stays constant.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CAUSE_CHARACTERS = 200
 
 
 def _import_all_of(package: ModuleType) -> None:
-    """Import what the package would import when it is first needed, in a confined process."""
+    """Import every module of the package: a confined process cannot import it later."""
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if not module.name.endswith(("__main__", ".datasets")):  # a program, and downloads
             importlib.import_module(module.name)
@@ -48,7 +48,7 @@ class DecodingJob(msgspec.Struct, frozen=True):
     """One recording to decode, with its limits.
 
     `name` is the client's file name. Without `endpointing` all audio counts as speech. Without
-    `channel` the mean of all is heard; with it there may be `most_channels`.
+    `channel` all channels are mixed; with it the recording may have `most_channels`.
     """
 
     name: str
@@ -61,9 +61,9 @@ class DecodingJob(msgspec.Struct, frozen=True):
 
 
 class Confined(msgspec.Struct, frozen=True, tag=True):
-    """Comes first: the process has no access to anything else now.
+    """The first message: the process has no access to anything else now.
 
-    `without_seccomp` says why it has no seccomp filter; empty if it has.
+    `without_seccomp` is the reason why it has no seccomp filter; empty if it has one.
     """
 
     without_seccomp: str
@@ -72,7 +72,7 @@ class Confined(msgspec.Struct, frozen=True, tag=True):
 class EndOfRecording(msgspec.Struct, frozen=True, tag=True):
     """Follows the last part: the recording has `samples` (16 kHz), silence included.
 
-    `channels` is how many it has, if one of them was asked for.
+    `channels` is their number, if the job has a `channel`.
     """
 
     samples: int
@@ -92,15 +92,15 @@ class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
 
 Output = RecordingPart | DecodedSamples | EndOfRecording
 Message = Confined | Output | DecodingFailed
-# Called before there is a job, and the process is confined: may import and open files. What it
-# returns is called with the job and its upload once the process is confined.
+# Called before the process has a job and is confined: may import and open files. The returned
+# function is called with the job and its upload once the process is confined.
 Prepare = Callable[[], Callable[[DecodingJob, BinaryIO], Iterator[Output]]]
 
 
 def work_in_process(connection: Connection, jobs: Connection, prepare: Prepare) -> None:
     """Run a decoding process: write all messages to `connection`, within the job's limits.
 
-    The job comes from `jobs`, and then the upload's descriptor. Returns early if the frontend has
+    `jobs` delivers the job and then the upload's descriptor. Returns early if the frontend has
     closed one of the two.
     """
     work = prepare()
@@ -111,7 +111,11 @@ def work_in_process(connection: Connection, jobs: Connection, prepare: Prepare) 
     except (EOFError, OSError):
         return
     with connection, os.fdopen(upload, "rb") as file:
-        send = _Sender(connection)
+        encode = msgspec.msgpack.Encoder().encode
+
+        def send(message: Message) -> None:
+            connection.send_bytes(encode(message))
+
         reason = confine((connection.fileno(), file.fileno()), job.process)
         try:
             send(Confined(reason))
@@ -121,17 +125,6 @@ def work_in_process(connection: Connection, jobs: Connection, prepare: Prepare) 
             return
         except Exception as error:
             send(_failure(error, job))
-
-
-class _Sender:
-    """Writes messages to the pipe."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._encode = msgspec.msgpack.Encoder().encode
-
-    def __call__(self, message: Message) -> None:
-        self._connection.send_bytes(self._encode(message))
 
 
 def _failure(error: Exception, job: DecodingJob) -> DecodingFailed:
@@ -149,13 +142,13 @@ def _failure(error: Exception, job: DecodingJob) -> DecodingFailed:
 
 
 class RecordingDecoder:
-    """Decodes recordings and cuts them into parts. Making one loads the model of speech."""
+    """Decodes recordings and cuts them into parts. The constructor loads the VAD model."""
 
     def __init__(self) -> None:
         self._model = VoiceActivitySequence()
 
     def __call__(self, job: DecodingJob, file: BinaryIO) -> Iterator[Output]:
-        """Yield parts, and before them what was decoded for them; then `EndOfRecording`.
+        """Yield parts, `DecodedSamples` before them, and `EndOfRecording` last.
 
         Raises AuricleError if the file cannot be used.
         """

@@ -1,4 +1,4 @@
-"""Slots that several owners share by turns, none of them taking all."""
+"""Slots that several owners share in turn, so that none of them takes all."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FairSlots:
         self._grant()
 
     def _grant(self) -> None:
-        # Owners that have all they may have are passed over; they are as few as slots.
+        # Owners at their limit are passed over; there are at most as many of them as slots.
         while self._free:
             owner = next((o for o in self._lines if self._held[o] < self._per_owner), None)
             if owner is None:

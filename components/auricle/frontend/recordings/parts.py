@@ -1,4 +1,4 @@
-"""Cuts a recording's speech into parts: the segments of a live session. No I/O."""
+"""Cuts a recording's speech into parts, as a live session into segments. No I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DecodedSamples(msgspec.Struct, frozen=True, tag="Decoded"):
 class PartCutter:
     """Cuts pieces of speech into parts; buffers at most one part and one piece.
 
-    Pieces are joined once, when a part is cut, however many there are.
+    Pieces are joined once, when a part is cut, whatever their number.
     """
 
     def __init__(self, limits: SegmentLimits) -> None:
@@ -63,15 +63,13 @@ class PartCutter:
             self._marks.append(Mark(self._length, piece.boundary == "endpoint"))
 
     def _complete(self) -> Iterator[RecordingPart]:
-        limits = self._limits
         while self._length:
-            end = limits.segment_end(self._marks, self._length, self._samples)
+            end = self._limits.segment_end(
+                self._marks, self._length, lambda start, end: self._joined()[start:end]
+            )
             if end is None:
                 return
             yield self._cut(end)
-
-    def _samples(self, start: int, end: int) -> Int16:
-        return self._joined()[start:end]
 
     def _joined(self) -> Int16:
         if len(self._pieces) > 1:

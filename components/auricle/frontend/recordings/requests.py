@@ -1,4 +1,4 @@
-"""What the requests for recordings share, whatever their API: keys, limits, draining, errors.
+"""Requests for recordings, for all APIs: keys, limits, draining, errors.
 
 A request is an ASGI application, not a FastAPI handler. One scope then covers the whole request,
 streamed responses included, and frees the upload, the decoding process and the sessions when the
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
@@ -23,7 +22,6 @@ from starlette.types import Message, Receive, Scope, Send
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import first_failure_or
 from auricle.core.errors import AuricleError
-from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.recordings.transcriber import (
     DecodedSeconds,
@@ -34,61 +32,62 @@ from auricle.frontend.recordings.transcriber import (
 )
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.transport.access.gate import Access
-from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.addresses import address_of
+from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.request_errors import error_response
 
 log = logging.getLogger(__name__)
 
-# Whom a recording is charged to, and how much.
+
+_REFUSALS = {
+    "401": "no or unknown API key",
+    "403": "the API key is switched off, or not for recordings",
+    "404": "no such model",
+    "408": "the upload stalled or was too slow",
+    "413": "the request or the recording is too large",
+    "429": "the API key or address has reached a limit; see Retry-After",
+    "503": "the server is full; see Retry-After",
+    "507": "the server's disk is full; see Retry-After",
+}
+
+
+def refusal_responses(bad_request: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the error responses of an OpenAPI operation; `bad_request` describes status 400."""
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": schema}}}
+        for status, text in {"400": bad_request, **_REFUSALS}.items()
+    }
 
 
 async def charged(
-    outputs: AsyncGenerator[DecodedSeconds | RecordingSegment | Whole, None],
+    transcriber: RecordingTranscriber,
+    wanted: Recording,
+    record: Record,
     client: ClientAccount,
-    reached: Callable[[float], None],
+    host: str,
 ) -> AsyncGenerator[RecordingSegment | Whole, None]:
-    """Pass on texts, and charge the client for audio when it is decoded, as for live sessions.
+    """Transcribe for a client at `host`, and charge it for audio when it is decoded.
 
-    Silence is charged too, and so is what was decoded of a recording that fails. A recording may
-    overdraw the rate; the client's next one must wait. `reached(seconds)` is told how much of
-    the recording has its text.
+    Silence is charged too, and so is the decoded part of a recording that fails. A recording may
+    overdraw the rate; the client's next one must wait.
     """
-    async with aclosing(outputs):
+    recording = replace(
+        wanted,
+        id=record.name,
+        trace=record.trace,
+        tenant=client.tenant,
+        owner=client.counts_as(host),
+    )
+    async with aclosing(transcriber.transcribe(recording)) as outputs:
         async for output in outputs:
-            match output:
-                case DecodedSeconds(seconds=seconds):
-                    client.spend(seconds)
-                    continue
-                case RecordingSegment(end=end):
-                    reached(end / SAMPLE_RATE)
-                case Whole(seconds=seconds):
-                    reached(seconds)
+            if isinstance(output, DecodedSeconds):
+                client.spend(output.seconds)
+                continue
+            done = output.seconds if isinstance(output, Whole) else output.end / SAMPLE_RATE
+            record.audio_seconds = max(record.audio_seconds, done)
             yield output
-
-
-def owner(client: ClientAccount, scope: Scope) -> str:
-    """Return whom a recording takes turns for: its tenant, or without keys its address."""
-    if client.key is not ANYONE:
-        return client.tenant
-    peer: tuple[str, int] | None = scope.get("client")
-    return "unknown" if peer is None else peer[0]
-
-
-@dataclass(frozen=True)
-class RecordingProtocol:
-    """One API for recordings. `name` is in the log.
-
-    `answer` reads an admitted request's body and sends the answer. `refusal(error, request's name)`
-    is the response that tells an error, and `broken(error)` the end of an answer that had begun.
-    """
-
-    name: str
-    answer: Callable[[RecordingRequest], Awaitable[None]]
-    refusal: Callable[[AuricleError, str], Response]
-    broken: Callable[[AuricleError], bytes] = lambda _error: b""
 
 
 class Started:
@@ -108,76 +107,24 @@ class Started:
             self.complete = True
 
 
-@dataclass
+@dataclass(frozen=True)
 class RecordingRequest:
-    """One request. `client` is set before `answer` is called."""
+    """One admitted request."""
 
     scope: Scope
     receive: Receive
     send: Started
     record: Record
-    _client: ClientAccount | None = field(default=None, init=False)
-
-    @property
-    def client(self) -> ClientAccount:
-        """Who sent it."""
-        assert self._client is not None
-        return self._client
+    client: ClientAccount
 
     @property
     def name(self) -> str:
-        """Its name in the log and in some answers."""
+        """The request's id in the log and in some responses."""
         return self.record.name
-
-    def identified(self, client: ClientAccount) -> None:
-        """Its client is known."""
-        self._client = client
-
-    def reached(self, seconds: float) -> None:
-        """The first `seconds` of the recording have their text."""
-        self.record.audio_seconds = max(self.record.audio_seconds, seconds)
-
-    def recording(
-        self,
-        path: Path,
-        name: str,
-        *,
-        language: str | None,
-        languages: tuple[str, ...] = (),
-        context: str,
-        endpointing: EndpointingOptions | None,
-        channel: int | None = None,
-        logprobs: bool = False,
-        words: bool = False,
-        grid_words: bool = False,
-        translate: str | None = None,
-        to_english: bool = False,
-        diarize: bool = False,
-    ) -> Recording:
-        """Return what is to be transcribed; `name` is the client's file name."""
-        return Recording(
-            id=self.name,
-            trace=self.record.trace,
-            path=path,
-            name=name,
-            tenant=self.client.tenant,
-            owner=owner(self.client, self.scope),
-            language=language,
-            languages=languages,
-            context=context,
-            endpointing=endpointing,
-            channel=channel,
-            logprobs=logprobs,
-            words=words,
-            grid_words=grid_words,
-            translate=translate,
-            to_english=to_english,
-            diarize=diarize,
-        )
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:
         """Await `answering`, after the body was read. Raises ClientDisconnect if the client leaves
-        before its answer is complete."""
+        before the response is complete."""
         leaving = asyncio.create_task(_leaves(self.receive, self.send))
         await first_failure_or(asyncio.create_task(answering), [leaving])
 
@@ -187,8 +134,8 @@ class RecordingRequest:
 
 
 class RecordingRequests:
-    """Serves requests of all APIs on the event loop, of which at most `max_recordings` are complete
-    at a time."""
+    """Serves requests of all APIs on the event loop. At most `max_recordings` of them have a
+    complete body at a time."""
 
     def __init__(
         self,
@@ -197,70 +144,81 @@ class RecordingRequests:
         transcriber: RecordingTranscriber,
     ) -> None:
         self.frontend = frontend
-        self._settings = frontend.settings
         self._access = access
         self._transcriber = transcriber
-        self._metrics = frontend.metrics
         self._sessions = frontend.live_sessions
-        self._uploads = Uploads(self._settings)
-        self._metrics.uploads.set_function(lambda: self._uploads.in_progress)
-        self._metrics.recordings.set_function(lambda: self._uploads.in_work)
+        self._uploads = Uploads(frontend.settings)
+        frontend.metrics.uploads.set_function(lambda: self._uploads.in_progress)
+        frontend.metrics.recordings.set_function(lambda: self._uploads.in_work)
 
     async def serve(
-        self, protocol: RecordingProtocol, scope: Scope, receive: Receive, send: Send
+        self, endpoint: RecordingEndpoint, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve one request. All errors are sent to the client; none are raised."""
-        record = Record(protocol.name, address_of(scope.get("client")), "recording")
-        request = RecordingRequest(scope, receive, Started(send), record)
+        record = Record(endpoint.name, address_of(scope.get("client")), "recording")
+        started = Started(send)
         try:
             with self._sessions.settled(record):
-                await self._serve(protocol, request)
+                client = self._access.client(Headers(scope=scope), "recordings")
+                self._uploads.check_room()  # before a client uploads a body that would be refused
+                request = RecordingRequest(scope, receive, started, record, client)
+                try:
+                    await self._sessions.recording(record, client, lambda: endpoint.answer(request))
+                except ClientDisconnect:
+                    raise ClientGone from None
         except ClientGone:
             log.debug("the client of %s has left", record.name)
         except AuricleError as error:
-            await _fail(protocol, request, error)
+            if started.headers_sent:
+                await started({"type": "http.response.body", "body": endpoint.broken(error)})
+            else:
+                await endpoint.refusal(error, record.name)(scope, receive, started)
 
-    @asynccontextmanager
-    async def body(
+    def body(
         self, request: RecordingRequest, read: Callable[[Request, CheckSize], Awaitable[B]]
-    ) -> AsyncIterator[B]:
-        """Yield what `read` makes of the request's body: see `Uploads.taken`."""
-        client, most = request.client, self._settings.max_upload_bytes
-        async with self._uploads.taken(
+    ) -> AbstractAsyncContextManager[B]:
+        """Yield the request's body as `read` returns it: see `Uploads.taken`."""
+        client, most = request.client, self.frontend.settings.max_upload_bytes
+        return self._uploads.taken(
             request.scope,
             request.receive,
             client,
             lambda size: client.check_size(size, most),
             read,
-        ) as body:
-            yield body
+        )
 
     def texts(
-        self, request: RecordingRequest, recording: Recording
+        self, request: RecordingRequest, wanted: Recording
     ) -> AsyncGenerator[RecordingSegment | Whole, None]:
         """Yield the recording's segments, then `Whole`; charge the client for it. Close it."""
-        outputs = self._transcriber.transcribe(recording)
-        return charged(outputs, request.client, request.reached)
-
-    async def _serve(self, protocol: RecordingProtocol, request: RecordingRequest) -> None:
-        client = self._access.client(Headers(scope=request.scope), "recordings")
-        self._uploads.check_room()  # before a client uploads what would be refused
-        request.identified(client)
-        try:
-            await self._sessions.recording(request.record, client, lambda: protocol.answer(request))
-        except ClientDisconnect:
-            raise ClientGone from None
+        host = host_of(request.scope.get("client"))
+        return charged(self._transcriber, wanted, request.record, request.client, host)
 
 
-async def _fail(
-    protocol: RecordingProtocol, request: RecordingRequest, error: AuricleError
-) -> None:
-    """Send an error response, or the end of a response that has begun."""
-    if request.send.headers_sent:
-        await request.send({"type": "http.response.body", "body": protocol.broken(error)})
-    else:
-        response = protocol.refusal(error, request.name)
-        await response(request.scope, request.receive, request.send)
+class RecordingEndpoint:
+    """One API for recordings, as an ASGI application; `name` is for the log."""
+
+    name: ClassVar[str]
+
+    def __init__(self, requests: RecordingRequests) -> None:
+        self._requests = requests
+        self._frontend = requests.frontend
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. All errors are sent to the client; none are raised."""
+        await self._requests.serve(self, scope, receive, send)
+
+    async def answer(self, request: RecordingRequest) -> None:
+        """Read an admitted request's body and send the response. Raises AuricleError."""
+        raise NotImplementedError
+
+    def refusal(self, error: AuricleError, _request: str) -> Response:
+        """Return the response for an error of the request with that id."""
+        return error_response(error)
+
+    def broken(self, _error: AuricleError) -> bytes:
+        """Return the end of a response that had begun before the error."""
+        return b""
 
 
 async def _leaves(receive: Receive, answer: Started) -> None:

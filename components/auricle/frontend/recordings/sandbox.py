@@ -1,7 +1,7 @@
-"""Takes from a process all that decoding does not need, before it reads what a client sent.
+"""Removes all privileges that decoding does not need, before a process reads a client's file.
 
-Two layers: limits on resources, which every Linux has (no new descriptor, no growth beyond
-the memory and CPU it may use), and a seccomp filter (seccomp.py), where the kernel has it.
+Two layers: limits on resources, which every Linux has (no new descriptor, bounded memory and
+CPU), and a seccomp filter, where the kernel has it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-# A seccomp filter that leaves a process computation, memory, and the files it has open.
+# A seccomp filter that allows computation, memory, and I/O on open files.
 #
 # Written out instead of taken from a library: the Python bindings of libseccomp need the C library
 # on the machine, which PyPI does not have. Linux on x86_64 and aarch64 only.
@@ -85,7 +85,7 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
 class SeccompUnavailable(Exception):
-    """The filter cannot be installed here; says why."""
+    """The filter cannot be installed here; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class Instruction:
 def install(machine: str = platform.machine()) -> None:
     """Filter the system calls of this process and all its threads, irrevocably.
 
-    What is not needed for computation fails with EPERM: opening files, sockets, processes,
-    signals to others, executable memory, and all that is not in the list of allowed calls.
+    Calls that computation does not need fail with EPERM: opening files, sockets, processes,
+    signals to others, executable memory, and every call not in the list of allowed ones.
     Raises SeccompUnavailable.
     """
     if platform.system() != "Linux" or machine not in _MACHINES:
-        raise SeccompUnavailable(f"there is no filter for {platform.system()} on {machine}")
+        raise SeccompUnavailable(f"no filter for {platform.system()} on {machine}")
     libc = ctypes.CDLL(None, use_errno=True)
     program = _program(instructions(machine, os.getpid()))
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0))) != 0:
@@ -132,7 +132,7 @@ def instructions(machine: str, process: int) -> list[Instruction]:
     ]
     for call in ("mmap", "mprotect"):
         program += _by_argument(numbers[call], 2, _IF_ANY_BIT, _PROT_EXEC, allowed_if=False)
-    # Threads of its own, by the older call alone, whose flags a filter can see.
+    # Its own threads, with the older call only: a filter can see its flags.
     program += _by_argument(numbers["clone"], 0, _IF_ANY_BIT, _CLONE_THREAD, allowed_if=True)
     program += _if_number(numbers["clone3"], _RET_ERRNO | errno.ENOSYS)
     program += _by_argument(numbers["tgkill"], 0, _IF_EQUAL, process, allowed_if=True)
@@ -187,7 +187,7 @@ _STANDARD = (0, 1, 2)
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """`memory_bytes` may be used beyond what the process uses when it is confined."""
+    """`memory_bytes` is in addition to the memory the process uses when it is confined."""
 
     cpu_seconds: int
     memory_bytes: int
@@ -196,8 +196,8 @@ class ProcessLimits(msgspec.Struct, frozen=True):
 def confine(keep: Iterable[int], limits: ProcessLimits) -> str:
     """Confine this process: it keeps the descriptors `keep`, and cannot get others.
 
-    Import and open everything first. Returns why there is no seccomp filter, or "" if there is
-    one.
+    Import and open everything first. Returns the reason why there is no seccomp filter, or "" if
+    there is one.
     """
     os.nice(_NICE)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))

@@ -35,7 +35,7 @@ from auricle.frontend.recordings.annotations import (
     translated,
     words_of,
 )
-from auricle.frontend.recordings.decoding_pool import Decoders
+from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.fair_slots import FairSlots
 from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
@@ -55,11 +55,12 @@ from auricle.protocol.stream import Word
 from auricle.transcript.confidence import of_text
 from auricle.transcript.words import divided
 
-# What a processor tells of a part of a recording, which it may cut into several segments.
-
 
 class PartTranscript:
-    """Collects a part's events. What was not asked for is empty."""
+    """Collects the events of a part of a recording, which a processor may cut into segments.
+
+    Annotations that were not requested are empty.
+    """
 
     def __init__(self) -> None:
         self._finals: list[SegmentFinal] = []  # those with text
@@ -67,8 +68,8 @@ class PartTranscript:
         self._speakers: dict[int, SegmentSpeakers] = {}
         self._translations: dict[int, SegmentTranslation] = {}
 
-    def heard(self, event: SessionEvent) -> None:
-        """Take the next event. Raises the error of a session that failed."""
+    def add(self, event: SessionEvent) -> None:
+        """Add an event. Raises the error of a session that failed."""
         match event:
             case SegmentFinal() if event.text:
                 self._finals.append(event)
@@ -81,74 +82,53 @@ class PartTranscript:
             case Failed():
                 raise from_code(event.code, event.message)
 
-    @property
-    def text(self) -> str:
-        """The text of all segments."""
-        return " ".join(final.text for final in self._finals)
-
-    @property
-    def language(self) -> str:
-        """The first segment's language; empty without text."""
-        return self._finals[0].language if self._finals else ""
-
-    @property
-    def tokens(self) -> tuple[ScoredToken, ...]:
-        """The tokens of the text."""
-        return joined((final.text, final.tokens) for final in self._finals)
-
-    @property
-    def words(self) -> PartWords:
-        """The aligner's words."""
-        if not self._words:
-            return NO_WORDS
-        return words_of([self._words[final.segment] for final in self._finals])
-
-    @property
-    def grid_words(self) -> tuple[Word, ...]:
-        """The words with the times of decodes."""
-        return tuple(word for final in self._finals for word in final.words)
-
-    @property
-    def translation(self) -> Translated:
-        """The text in another language."""
-        return translated(self._finals, self._translations)
-
-    @property
-    def speakers(self) -> PartSpeakers:
-        """Who spoke."""
-        return speakers_of(self._by_segment) if self._speakers else NO_SPEAKERS
+    def segment(self, start: int, end: int) -> RecordingSegment:
+        """Return the part, samples [start, end) of the recording, as one segment."""
+        finals = self._finals
+        words = [self._words[final.segment] for final in finals] if self._words else ()
+        return RecordingSegment(
+            text=" ".join(final.text for final in finals),
+            start=start,
+            end=end,
+            language=finals[0].language if finals else "",
+            tokens=joined((final.text, final.tokens) for final in finals),
+            words=words_of(words),
+            grid_words=tuple(word for final in finals for word in final.words),
+            translation=translated(finals, self._translations),
+            speakers=speakers_of(self._by_segment),
+        )
 
     def voices(self, before: Voices) -> Voices:
-        """Return what is known of the voices, given what was known before the part."""
-        return before.after(self._by_segment) if self._speakers else before
+        """Return the state of the recording's voices after the part."""
+        return before.after(self._by_segment)
 
     @property
     def _by_segment(self) -> list[SegmentSpeakers]:
-        return [self._speakers[final.segment] for final in self._finals]
+        return [self._speakers[final.segment] for final in self._finals] if self._speakers else []
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recording:
     """A file to transcribe; `name` is the client's file name.
 
-    `owner` is whom decoding processes and parts are shared fairly between: a tenant, or an
+    Decoding processes and parts are shared fairly between owners: `owner` is a tenant, or an
     address where all clients are one tenant.
-    Without `endpointing` all audio counts as speech. Without `channel` the mean of all is heard.
-    With `logprobs` segments have tokens, with `words` their words, with `grid_words` those with
+    Without `endpointing` all audio counts as speech. Without `channel` all channels are mixed.
+    With `logprobs` segments have tokens, with `words` their words, with `grid_words` words with
     the times of decodes, with `translate`, an ISO 639-1 code, their translation, with `diarize`
     their speakers. With `languages` each segment is in one of them, with `to_english` its text is
     the speech model's translation.
     """
 
-    id: str
     path: Path
     name: str
-    tenant: str
-    owner: str
-    language: str | None
-    context: str
-    endpointing: EndpointingOptions | None
+    id: str = ""
+    tenant: str = ""
+    owner: str = ""
     trace: str = NO_TRACE
+    language: str | None = None
+    context: str = ""
+    endpointing: EndpointingOptions | None
     channel: int | None = None
     logprobs: bool = False
     words: bool = False
@@ -161,7 +141,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class RecordingSegment:
-    """The text of samples [start, end) (16 kHz) of the recording, and what else was asked for.
+    """The text of samples [start, end) (16 kHz) of the recording, and its annotations.
 
     `grid_words` are for their confidence: a part is decoded once, so their times are shares of it.
     """
@@ -178,7 +158,7 @@ class RecordingSegment:
 
     @property
     def confidence(self) -> float | None:
-        """How sure the model was of the text; None if that was not asked for."""
+        """The model's confidence in the text; None without `grid_words`."""
         return of_text(word.confidence for word in self.grid_words)
 
 
@@ -186,7 +166,7 @@ class RecordingSegment:
 class DecodedSeconds:
     """Further `seconds` of the recording were decoded, silence included; for a tenant's budget.
 
-    It comes as soon as they are decoded, also where the recording fails later.
+    It comes as soon as they are decoded, even if the recording fails later.
     """
 
     seconds: float
@@ -196,7 +176,7 @@ class DecodedSeconds:
 class Whole:
     """Follows the last segment: the recording's duration, silence included.
 
-    `channels` is how many it has, if one of them was asked for.
+    `channels` is their number, if the recording has a `channel`.
     """
 
     seconds: float
@@ -205,7 +185,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class _Transcribed:
-    """A part; text and language before the next one, and what is known of the voices."""
+    """A part, and the state before the next one: its context, voices and language."""
 
     segment: RecordingSegment
     context: str
@@ -220,13 +200,12 @@ class RecordingTranscriber:
     """Transcribes all recordings of this frontend, on one event loop.
 
     The parts of all recordings share `recording_parts_in_flight` slots; owners take turns. A part
-    whose text is context of the next one (`context_characters`), or whose voices the next one must
-    know (`diarize`, until the pool for that is given up), comes before it. Where the model detects
-    languages, the first part comes before all others: they are short, and where one's language is
-    doubtful that of the first counts.
+    waits for the one before it if it needs that part's text as context (`context_characters`) or
+    its voices (`diarize`, until the pool is given up). Where the model detects languages, all parts
+    wait for the first: parts are short, and a part with a doubtful language gets the first one's.
     """
 
-    def __init__(self, frontend: Frontend, decoders: Decoders) -> None:
+    def __init__(self, frontend: Frontend, decoders: DecodingProcesses) -> None:
         settings = frontend.settings
         self._frontend = frontend
         self._settings = settings
@@ -253,7 +232,7 @@ class RecordingTranscriber:
         running: deque[asyncio.Task[_Transcribed]] = deque()
         first: asyncio.Task[_Transcribed] | None = None
         last: asyncio.Task[_Transcribed] | None = None
-        alone = _NOTHING  # what a part follows that waits for none
+        alone = _NOTHING  # the state before a part that waits for none
         decoding = self._decoders.outputs(self._job(recording), recording.path, recording.owner)
         async with aclosing(decoding) as outputs:
             following: asyncio.Task[Output] | None = None
@@ -332,25 +311,21 @@ class RecordingTranscriber:
                 speakers=last.voices.state,
                 language=language,
             )
-            told = await self._session(asked, part, resume)
-        segment = RecordingSegment(
-            text=told.text,
-            start=part.start,
-            end=part.end,
-            language=told.language,
-            tokens=told.tokens,
-            words=told.words,
-            grid_words=told.grid_words,
-            translation=told.translation,
-            speakers=PartSpeakers(missing=last.voices.missing) if given_up else told.speakers,
+            transcript = await self._session(asked, part, resume)
+        segment = transcript.segment(part.start, part.end)
+        if given_up:
+            segment = replace(segment, speakers=PartSpeakers(missing=last.voices.missing))
+        return _Transcribed(
+            segment,
+            segment.text or context,
+            transcript.voices(last.voices),
+            segment.language or language,
         )
-        language = told.language or language
-        return _Transcribed(segment, told.text or context, told.voices(last.voices), language)
 
     async def _session(
         self, recording: Recording, part: RecordingPart, resume: ResumePoint
     ) -> PartTranscript:
-        """Return what a processor tells of a part, given what is known before it."""
+        """Transcribe a part on a processor, from the state before it."""
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=recording.tenant,
@@ -371,10 +346,10 @@ class RecordingTranscriber:
         channel = "" if recording.channel is None else f"{recording.channel}."
         named = f"{channel}{part.start}"
         link = self._frontend.link(opened, resume, session=recording.id, part=named)
-        piece = AudioChunk(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
-        await link.add(piece)
-        link.finish(piece.end)
-        result = asyncio.create_task(_told(link))
+        chunk = AudioChunk(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
+        await link.add(chunk)
+        link.finish(chunk.end)
+        result = asyncio.create_task(_transcript(link))
         pump = asyncio.create_task(link.pump())
         return await first_failure_or(result, [pump])
 
@@ -393,23 +368,20 @@ def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
             task.result()
 
 
-async def _told(link: ProcessorLink) -> PartTranscript:
-    """Return what the part's session told, once it is over. Raises its error if it failed."""
-    told = PartTranscript()
+async def _transcript(link: ProcessorLink) -> PartTranscript:
+    """Collect the events of a part's session. Raises its error if it failed."""
+    transcript = PartTranscript()
     async with aclosing(link.events()) as events:
         async for event in events:
-            told.heard(event)
-    return told
-
-
-# Divides a recording's segments by who speaks. No I/O.
+            transcript.add(event)
+    return transcript
 
 
 @dataclass(frozen=True)
 class Saying:
-    """What a speaker, counted from 1, says at a time; None: nobody knows who.
+    """The text of one turn of a speaker, counted from 1; None if the speaker is not known.
 
-    Times are in milliseconds of the recording. `words` are those with times.
+    Times are in milliseconds of the recording. `words` are the words with times.
     """
 
     speaker: int | None
@@ -420,9 +392,9 @@ class Saying:
 
 
 def by_speaker(segment: RecordingSegment) -> list[Saying]:
-    """Return who says what, in order; the `text` of all, joined, is the segment's.
+    """Divide a segment by its speakers, in order; the `text` of all, joined, is the segment's.
 
-    A segment whose speakers are not known is one saying.
+    A segment without known speakers is one saying.
     """
     words, turns = segment.words.words, segment.speakers.turns
     if not turns:

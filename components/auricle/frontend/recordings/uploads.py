@@ -1,6 +1,6 @@
-"""How the bodies of recordings are read: bounded, at a least pace, fairly between clients.
+"""Reads the bodies of recordings: bounded, at a minimum pace, fairly between clients.
 
-What is read is kept on disk after the first MB, in an anonymous file (unlinked once it is open), so
+After the first MB a body is stored on disk, in an anonymous file (unlinked once it is open), so
 nothing is left behind if this process dies. The decoding process opens it through /proc.
 """
 
@@ -31,8 +31,6 @@ from auricle.frontend.transport.slots import Seats, Shares
 
 log = logging.getLogger(__name__)
 
-# What the disk says while an upload is written, in words for its client.
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
@@ -44,15 +42,12 @@ def storing() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            log.error("no room for uploads in %s: %s", tempfile.gettempdir(), error.strerror)
+            log.error("uploads cannot be stored in %s: %s", tempfile.gettempdir(), error.strerror)
             raise StorageFull("the server has no room for the upload; try again later") from None
         if error.errno in _NO_DESCRIPTOR:
-            log.error("no upload can be stored: %s", error.strerror)
+            log.error("uploads cannot be stored: %s", error.strerror)
             raise Overloaded("the server has too many files open; try again") from None
         raise
-
-
-# How fast an upload must arrive. Pure.
 
 
 @dataclass(frozen=True)
@@ -69,10 +64,9 @@ class UploadLimits:
 
 
 class UploadPace:
-    """The pace of one upload.
+    """The pace of one upload. No I/O.
 
-    Only the time counts in which the server waited for the client, so that a busy server is
-    not taken for a slow client.
+    Only time that the server waits for the client counts: a busy server is not a slow client.
     """
 
     def __init__(self, limits: UploadLimits) -> None:
@@ -83,7 +77,7 @@ class UploadPace:
 
     @property
     def patience(self) -> float:
-        """Seconds that the wait for the next bytes may take at most."""
+        """The longest wait for the next bytes, in seconds."""
         limits = self._limits
         return min(limits.idle_seconds, max(0.0, limits.deadline_seconds - self._waited))
 
@@ -117,11 +111,9 @@ CheckSize = Callable[[int], None]
 
 
 class Body(Protocol):
-    """What was made of a request's body."""
+    """A request's body that was read, which may be a form; `close` frees its file."""
 
-    async def close(self) -> None:
-        """Free what is on disk."""
-        ...
+    async def close(self) -> None: ...
 
 
 B = TypeVar("B", bound=Body)
@@ -142,27 +134,11 @@ def _to_disk(file: UploadFile) -> None:
         file.file.flush()
 
 
-class Turnstile:
-    """Limits all uploads together to one block per iteration of the event loop.
-
-    Other tasks then run between two blocks, however many uploads arrive at full speed. Use it
-    on one event loop.
-    """
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def turn(self) -> None:
-        """Wait until the next block may be processed."""
-        async with self._lock:
-            await asyncio.sleep(0)
-
-
 class Uploads:
-    """Bounds of uploads: in progress, and complete ones in work or queued for it.
+    """Limits uploads in progress, and complete ones that are queued or processed.
 
-    If as many are in progress as may be, a client with several loses one to a client with
-    none. Use it on one event loop.
+    At the limit of uploads in progress, a client with several loses one to a client with none.
+    Use it on one event loop.
     """
 
     def __init__(self, settings: FrontendSettings) -> None:
@@ -176,18 +152,18 @@ class Uploads:
             deadline_seconds=settings.upload_deadline_seconds,
         )
         self._most_in_work = settings.max_recordings
-        self._turnstile = Turnstile()
+        self._turn = asyncio.Lock()
         self.in_work = 0
 
     @property
     def in_progress(self) -> int:
-        """Uploads that are not complete."""
+        """The number of uploads that are not complete."""
         return self._seats.taken
 
     def check_room(self) -> None:
-        """Raise Overloaded if one more complete upload could not be worked on."""
+        """Raise Overloaded if one more complete upload could not be processed."""
         if self.in_work >= self._most_in_work:
-            raise Overloaded(f"{self._most_in_work} recordings are in work; try again")
+            raise Overloaded(f"{self._most_in_work} recordings are in progress; try again")
 
     @asynccontextmanager
     async def taken(
@@ -198,13 +174,25 @@ class Uploads:
         check_size: CheckSize,
         read: Callable[[Request, CheckSize], Awaitable[B]],
     ) -> AsyncIterator[B]:
-        """Let `read` read the whole body and yield what it makes of it, until the block ends.
+        """Read the whole body with `read`, and yield its result until the block ends.
 
-        So long it counts as in work. `check_size(bytes so far)` raises TooLarge; `read` may call it
-        with the Content-Length. Raises what `read` raises, TooSlow, RateLimited, Overloaded,
-        StorageFull, and ClientDisconnect if the client leaves.
+        `check_size(bytes so far)` raises TooLarge; `read` may call it with the Content-Length.
+        Raises the errors of `read`, TooSlow, RateLimited, Overloaded, StorageFull, and
+        ClientDisconnect if the client leaves.
         """
-        body = await self._read(scope, receive, client, check_size, read)
+        host = host_of(scope.get("client"))
+        tenant = client.counts_as("")
+        with self._hosts.one(host), self._tenants.one(tenant) if tenant else nullcontext():
+            seat = self._seats.take(client.counts_as(host))
+            if seat is None:
+                raise Overloaded(f"{self._seats.limit} uploads are in progress; try again")
+            arriving = _Arriving(receive, check_size, UploadPace(self._limits), self._turn)
+            seat.on_loss(arriving.give_way)
+            try:
+                body = await read(Request(scope, arriving), check_size)
+            finally:
+                arriving.close()
+                seat.leave()
         try:
             self.check_room()
             self.in_work += 1
@@ -215,28 +203,6 @@ class Uploads:
         finally:
             await body.close()
 
-    async def _read(
-        self,
-        scope: Scope,
-        receive: Receive,
-        client: ClientAccount,
-        check_size: CheckSize,
-        read: Callable[[Request, CheckSize], Awaitable[B]],
-    ) -> B:
-        host = host_of(scope.get("client"))
-        tenant = client.counts_as("")
-        with self._hosts.one(host), self._tenants.one(tenant) if tenant else nullcontext():
-            seat = self._seats.take(client.counts_as(host))
-            if seat is None:
-                raise Overloaded(f"{self._seats.limit} uploads are in progress; try again")
-            arriving = _Arriving(receive, check_size, UploadPace(self._limits), self._turnstile)
-            seat.on_loss(arriving.give_way)
-            try:
-                return await read(Request(scope, arriving), check_size)
-            finally:
-                arriving.close()
-                seat.leave()
-
 
 class _Arriving:
     """Wraps `receive`: counts bytes, bounds each wait, and lets other tasks run in between."""
@@ -246,23 +212,27 @@ class _Arriving:
         receive: Receive,
         check_size: CheckSize,
         pace: UploadPace,
-        turnstile: Turnstile,
+        turn: asyncio.Lock,
     ) -> None:
+        """`turn` is shared by all uploads: together they process one block per iteration of the
+        event loop, so that other tasks run between two blocks."""
         self._receive = receive
         self._check_size = check_size
         self._pace = pace
-        self._turnstile = turnstile
+        self._turn = turn
         self._bytes = 0
         self._patience = Patience()
         self._gave_way: Overloaded | None = None
 
     def give_way(self) -> None:
-        """End the upload for the sake of another client's."""
-        self._gave_way = Overloaded("you have several uploads in progress, others none; try again")
+        """End the upload in favour of another client's."""
+        self._gave_way = Overloaded(
+            "this upload was ended in favour of a client without one; try again"
+        )
         self._patience.fail(self._gave_way)
 
     def close(self) -> None:
-        """The body is read."""
+        """Stop the deadlines once the body is read."""
         self._patience.close()
 
     async def __call__(self) -> Message:
@@ -280,5 +250,6 @@ class _Arriving:
             self._pace.received(len(part), time.monotonic() - begun)
         self._bytes += len(part)
         self._check_size(self._bytes)
-        await self._turnstile.turn()
+        async with self._turn:
+            await asyncio.sleep(0)
         return message

@@ -9,7 +9,7 @@ import pytest
 import websockets
 
 from auricle.core.errors import ProtocolError
-from auricle.frontend.protocols.assemblyai.session import StreamingProtocol, words_of
+from auricle.frontend.protocols.assemblyai.session import assemblyai_protocol, words_of
 from auricle.frontend.session.turns import Turn, TurnSegment
 from auricle.frontend.transport.access.keys import new_key
 from tests.fakes.deepgram import LOUD, QUIET, Client, refusal, served
@@ -31,7 +31,7 @@ def update(**changes: object) -> str:
 async def session(*messages: str | bytes, more: str = "", leaving: bool = False) -> Client:
     """A client whose session has run to its end."""
     query = f"{AUDIO}&{more}" if more else AUDIO
-    return await served(*messages, query=query, leaving=leaving, protocol=StreamingProtocol)
+    return await served(*messages, query=query, leaving=leaving, protocol=assemblyai_protocol)
 
 
 def turns(client: Client, *, ended: bool = True) -> list[dict[str, Any]]:
@@ -159,7 +159,7 @@ async def test_what_cannot_be_served_is_refused_at_the_handshake() -> None:
     async with front.serving():
         status, body = await refusal(front, f"{PATH}&redact_pii=true")
         assert (status, body["code"]) == (400, "unsupported_value")
-        assert body["error"] == "redact_pii is not supported: the model writes what is said"
+        assert body["error"] == "redact_pii is not supported: the model transcribes verbatim"
         status, body = await refusal(front, f"{PATH}&speech_model=u3-rt-pro")
         assert (status, body["code"]) == (404, "model_not_found")
         async with front.connect(PATH):

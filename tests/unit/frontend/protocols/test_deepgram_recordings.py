@@ -169,7 +169,7 @@ async def test_a_long_body_is_on_disk_and_whole(
     ("query", "headers", "body", "status", "said"),
     [
         ("callback=http://x", {}, b"RIFF", 400, "callback is not supported: results are the"),
-        ("encoding=linear16", {}, b"RIFF", 400, "encoding is not supported: a recording says"),
+        ("encoding=linear16", {}, b"RIFF", 400, "encoding is not supported: a recording has it"),
         ("interim_results=true", {}, b"RIFF", 400, "interim_results is not supported"),
         ("model=nova-9", {}, b"RIFF", 404, "the model 'nova-9' does not exist"),
         ("", {"content_type": "application/json"}, b'{"url":"http://x"}', 400, "is not fetched"),
@@ -264,7 +264,7 @@ def test_options_are_taken() -> None:
         ({"multichannel": "yes"}, "it must be true or false"),
         ({"redact": "pci"}, "redact is not supported"),
         ({"vad_events": "true"}, "vad_events is not supported; supported: .*utterances"),
-        ({"channels": "2"}, "channels is not supported: a recording says so in its header"),
+        ({"channels": "2"}, "channels is not supported: a recording has it in its header"),
     ],
 )
 def test_options_that_change_the_text_are_refused_by_name(

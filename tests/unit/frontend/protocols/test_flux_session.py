@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from auricle.core.errors import BadRequest, ProtocolError
-from auricle.frontend.protocols.deepgram.flux import FluxOptions, FluxProtocol, parse_flux_options
+from auricle.frontend.protocols.deepgram.flux import FluxOptions, flux_protocol, parse_flux_options
 from tests.fakes.deepgram import AUDIO, CLOSE, LOUD, QUIET, Client, refusal, served
 from tests.fakes.flux import FORCE
 from tests.fakes.front import Front, last_words
@@ -24,7 +24,7 @@ def parsed(**options: object) -> FluxOptions:
 
 async def flux(*messages: str | bytes, query: str = AUDIO) -> Client:
     """A client whose session has run to its end; its messages were numbered one by one."""
-    client = await served(*messages, query=query, protocol=FluxProtocol)
+    client = await served(*messages, query=query, protocol=flux_protocol)
     assert [message["sequence_id"] for message in client.told] == list(range(len(client.told)))
     return client
 

@@ -18,8 +18,8 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.frontend.audio.chunks import TurnPause, TurnResumption
 from auricle.frontend.audio.turn_detection import TurnWait
 from auricle.frontend.protocols.assemblyai.options import parse_options
-from auricle.frontend.protocols.assemblyai.session import StreamingProtocol
-from auricle.frontend.protocols.deepgram.flux import FluxProtocol, FluxReplies, Thresholds
+from auricle.frontend.protocols.assemblyai.session import assemblyai_protocol
+from auricle.frontend.protocols.deepgram.flux import FluxReplies, Thresholds, flux_protocol
 from auricle.frontend.session.turns import Turns
 from tests.fakes.deepgram import AUDIO as FLUX
 from tests.fakes.deepgram import CLOSE, Client, served
@@ -59,14 +59,14 @@ class ByContent:
 async def flux(*messages: str | bytes, model: Any, **options: object) -> list[dict[str, Any]]:
     """What is told of turns, but for updates. All is sent in packets of 20 ms."""
     query = f"{FLUX}&{urlencode(options)}" if options else FLUX
-    client = await served(*cut(messages, 640), query=query, protocol=FluxProtocol, turns=model)
+    client = await served(*cut(messages, 640), query=query, protocol=flux_protocol, turns=model)
     return [m for m in client.told if m["type"] == "TurnInfo" and m["event"] != "Update"]
 
 
 async def assemblyai(*audio: str | bytes, model: Any, **options: object) -> Client:
     query = urlencode({"sample_rate": 16_000, **options})
     messages = (*cut(audio, 640), TERMINATE)
-    return await served(*messages, query=query, protocol=StreamingProtocol, turns=model)
+    return await served(*messages, query=query, protocol=assemblyai_protocol, turns=model)
 
 
 def cut(messages: tuple[str | bytes, ...], packet: int) -> list[str | bytes]:
@@ -183,9 +183,9 @@ def test_the_same_audio_has_the_same_turns_however_it_is_cut(
 
     async def both(*audio: bytes) -> list[list[tuple[Any, ...]]]:
         model = ByContent()
-        flux = await served(*audio, CLOSE, query=eager, protocol=FluxProtocol, turns=model)
+        flux = await served(*audio, CLOSE, query=eager, protocol=flux_protocol, turns=model)
         other = await served(
-            *audio, TERMINATE, query=least, protocol=StreamingProtocol, turns=model
+            *audio, TERMINATE, query=least, protocol=assemblyai_protocol, turns=model
         )
         return [ends(flux), ends(other)]
 

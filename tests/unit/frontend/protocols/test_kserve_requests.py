@@ -59,7 +59,7 @@ def test_what_is_too_loud_is_clipped() -> None:
     [
         ({"audio": None}, "the input AUDIO is missing"),
         ({"datatype": "FP64"}, "datatype 'FP64' of AUDIO cannot be used: it must be FP32, INT16"),
-        ({"audio": b"abc"}, "its bytes are no whole number of INT16 elements"),
+        ({"audio": b"abc"}, "it must have a whole number of INT16 elements"),
         ({"shape": [2, 2]}, r"shape \[2, 2\] of AUDIO .* must be \[4\] or \[1, 4\]"),
         ({"shape": [-1]}, r"shape \[-1\] of AUDIO cannot be used"),
         ({"shape": [1, 1, 4]}, r"shape \[1, 1, 4\] of AUDIO cannot be used"),

@@ -40,7 +40,7 @@ def test_a_recording_may_be_compressed(encoding: int) -> None:
         ({"encoding": 7}, "encoding 7 cannot be used"),
         ({"sample_rate_hertz": 100}, "sample_rate_hertz 100 .* a whole number from 4000 to"),
         ({"sample_rate_hertz": -1}, "sample_rate_hertz -1 cannot be used"),
-        ({"profanity_filter": True}, "profanity_filter is not supported: the model writes what is"),
+        ({"profanity_filter": True}, "profanity_filter is not supported: the model transcribes"),
         ({"enable_separate_recognition_per_channel": True}, "make a call for each channel"),
         ({"custom_configuration": {"task": "translate"}}, "custom_configuration 'task' is not"),
         ({"speech_contexts": [{"phrases": ["a"], "boost": -1.0}]}, "cannot be made less likely"),
@@ -131,8 +131,8 @@ def test_the_config_or_a_header_says_what_the_audio_is(
         ({}, None, "encoding is not specified, and the audio has no WAV header; it must be LINEAR"),
         ({"encoding": LINEAR_PCM}, None, "sample_rate_hertz is missing; LINEAR_PCM without a WAV"),
         (AUDIO | {"audio_channel_count": 2}, None, "audio_channel_count 2 cannot be used"),
-        (AUDIO, WavHeader("pcm_s16le", 8_000, 9), "is 16000, but the WAV header says 8000"),
-        ({"encoding": MULAW}, WavHeader("pcm_s16le", 8_000, 9), "but the WAV header says pcm_s16"),
+        (AUDIO, WavHeader("pcm_s16le", 8_000, 9), "is 16000, but 8000 in the WAV header"),
+        ({"encoding": MULAW}, WavHeader("pcm_s16le", 8_000, 9), "but pcm_s16le in the WAV header"),
     ],
 )
 def test_a_header_that_says_something_else_is_refused(

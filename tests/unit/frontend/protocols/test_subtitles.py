@@ -112,11 +112,15 @@ def test_a_part_has_all_of_its_words_or_none() -> None:
         ({"timestamp_granularities[]": "segment", "response_format": "verbose_json"}, False, ""),
         ({"timestamp_granularities[]": "word"}, False, "words come with verbose_json"),
         ({"max_line_characters": "42", "response_format": "srt"}, True, ""),
-        ({"max_line_characters": "42", "response_format": "text"}, False, "those of srt and vtt"),
+        (
+            {"max_line_characters": "42", "response_format": "text"},
+            False,
+            "only srt and vtt have lines",
+        ),
         (
             {"max_line_characters": "42", "response_format": "vtt", "stream": "true"},
             False,
-            "those of srt and vtt",
+            "only srt and vtt have lines",
         ),
     ],
 )

@@ -64,12 +64,12 @@ def test_turn_settings_come_as_brackets_or_as_json(fields: list[tuple[str, str]]
         (
             [MODEL, ("known_speaker_names[]", "Ada"), ("known_speaker_names[]", "Grace")],
             "known_speaker_names",
-            "known_speaker_names is not supported: voices are not known by name; speakers are A, B",
+            "known_speaker_names is not supported: voices have no names; speakers are A, B",
         ),
         (
             [MODEL, ("known_speaker_references[]", "data:audio/wav;base64,UklGRg==")],
             "known_speaker_references",
-            "known_speaker_references is not supported: voices are not known by name",
+            "known_speaker_references is not supported: voices have no names",
         ),
         (
             [MODEL, ("language", "en"), ("languages[]", "de")],

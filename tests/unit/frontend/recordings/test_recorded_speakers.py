@@ -126,7 +126,7 @@ def test_text_that_is_divided_by_guesses_is_said_to_be(
 
 def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
     """Speakers come late: those of a segment after the next one's text."""
-    told = PartTranscript()
+    transcript = PartTranscript()
     for event in (
         SegmentFinal(0, "Did you?", 1_000, 1_500, "English", ResumePoint()),
         SegmentFinal(1, "", 1_500, 1_550, "", ResumePoint()),
@@ -137,16 +137,17 @@ def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
         SegmentSpeakers(2, (ANSWERED,), "aligned", state=b"++"),
         SessionDone(Usage()),
     ):
-        told.heard(event)
-    assert (told.text, told.language) == ("Did you? No.", "English")
-    assert told.speakers == PartSpeakers((ASKED, ANSWERED))
-    assert told.words == PartWords((DID, YOU, NO))
-    assert told.voices(Voices()).state == b"++"
+        transcript.add(event)
+    part = transcript.segment(0, 32_000)
+    assert (part.text, part.language) == ("Did you? No.", "English")
+    assert part.speakers == PartSpeakers((ASKED, ANSWERED))
+    assert part.words == PartWords((DID, YOU, NO))
+    assert transcript.voices(Voices()).state == b"++"
 
 
 def test_a_part_fails_with_the_processors_error() -> None:
     with pytest.raises(Overloaded, match="no room"):
-        PartTranscript().heard(Failed("overloaded", "no room"))
+        PartTranscript().add(Failed("overloaded", "no room"))
 
 
 def test_words_go_to_those_who_say_them() -> None:

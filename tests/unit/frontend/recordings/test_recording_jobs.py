@@ -14,7 +14,7 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.recordings.annotations import NO_SPEAKERS, PartSpeakers
-from auricle.frontend.recordings.decoding_pool import Decoders
+from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
 from auricle.frontend.recordings.parts import RecordingPart
 from auricle.frontend.recordings.transcriber import (
@@ -100,7 +100,7 @@ class Sessions:
         self.go = asyncio.Event()
         self._says = says
         self._transcriber = RecordingTranscriber(
-            cast(Frontend, cast(Any, self)), cast(Decoders, Parts(len(says)))
+            cast(Frontend, cast(Any, self)), cast(DecodingProcesses, Parts(len(says)))
         )
 
     def link(self, opened: OpenSession, resume: ResumePoint, **_: object) -> Link:
@@ -121,9 +121,7 @@ class Sessions:
         return SegmentSpeakers(0, (SpeakerPart(len(known), 0, 1000, text),), "aligned", state=known)
 
     async def segments(self, *, diarize: bool = False) -> list[RecordingSegment]:
-        recording = Recording(
-            *("1", Path("x"), "x", "acme", "acme", None, "", None), diarize=diarize
-        )
+        recording = Recording(path=Path("x"), name="x", endpointing=None, diarize=diarize)
         outputs = self._transcriber.transcribe(recording)
         return [output async for output in outputs if isinstance(output, RecordingSegment)]
 

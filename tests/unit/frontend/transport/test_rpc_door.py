@@ -195,7 +195,7 @@ async def test_what_is_wrong_is_named() -> None:
         call = stream(channel)
         code, said = await ended_after(call, first(profanity_filter=True))
         assert code == "INVALID_ARGUMENT"
-        assert said == "profanity_filter is not supported: the model writes what is said"
+        assert said == "profanity_filter is not supported: the model transcribes verbatim"
         info, seconds = details(await call.trailing_metadata())
         assert (info.reason, seconds) == ("unsupported_value", None)
         assert dict(info.metadata) == {"param": "profanity_filter"}

@@ -183,7 +183,7 @@ async def test_there_are_so_many_recordings_in_work() -> None:
         await uploads.transcriber.asked.wait()
         answer = await uploads.post("10.0.0.2")
         assert answer.status_code == 503
-        assert answer.json()["error"]["message"] == "1 recordings are in work; try again"
+        assert answer.json()["error"]["message"] == "1 recordings are in progress; try again"
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 
@@ -199,7 +199,7 @@ async def test_all_uploads_being_one_clients_slow_ones_keeps_nobody_out() -> Non
         # One of them gave its seat; there was no need for more.
         status, error = await held[-1].answer()
         assert (status, error["code"]) == (503, "overloaded")
-        assert "others none" in error["message"]
+        assert "in favour of a client without one" in error["message"]
         assert uploads.count()["in progress"] == 15
         for slow in (*held, refused):
             slow.writer.close()

@@ -1,6 +1,6 @@
-"""The options of `WS /v3/ws`: those of its URL, and those of `UpdateConfiguration`. No I/O.
+"""The options of `WS /v3/ws`, in its URL and in `UpdateConfiguration`. No I/O.
 
-What changes the text is honoured or refused. What does not is taken, and `warnings` name it.
+Options that change the text are honoured or refused. Others are accepted, and `warnings` name them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from auricle.frontend.transport.options import (
 _THRESHOLD, _LONGEST_MS = 0.4, 1_280
 # Options that may be switched off.
 _REFUSED = {
-    "filter_profanity": "the model writes what is said",
-    "redact_pii": "the model writes what is said",
+    "filter_profanity": "the model transcribes verbatim",
+    "redact_pii": "the model transcribes verbatim",
     "llm_gateway": "no language model is called here",
     "webhook_url": "results are sent on the connection",
 }
-# They ask for what the model does or does not do by itself, or are not about the text.
+# Options that the model decides by itself, or that do not change the text.
 _ADVISORY = (
     *("acknowledge_silence", "agent_context", "continuous_partials", "domain", "mode"),
     *("customer_support_audio_capture", "interruption_delay", "max_speakers"),
@@ -57,7 +57,7 @@ _Silence = Annotated[int, Meta(ge=0, le=MAX_SILENCE_MS)]
 
 
 class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What may change within a session; silences are in ms."""
+    """Options that may change within a session; silences are in ms."""
 
     end_of_turn_confidence_threshold: Annotated[float, Meta(ge=0, le=1)] = _THRESHOLD
     min_turn_silence: _Silence | None = None
@@ -65,7 +65,7 @@ class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
     format_turns: bool | None = None
 
     def policy(self, min_silence_ms: int, *, judged: bool) -> EndpointingPolicy:
-        """Return when turns end. Raises UnsupportedValue."""
+        """Return when turns end. Raises UnsupportedValue if the silences contradict each other."""
         least, most = self.min_turn_silence, self.max_turn_silence
         if least is not None and most is not None and least > most:
             raise UnsupportedValue(
@@ -81,7 +81,7 @@ class TurnSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """Return sentences on what has no effect, or another one."""
+        """Return sentences about options without effect, or with another effect."""
         found = []
         if self.max_turn_silence is not None and self.max_turn_silence < MIN_SILENCE_MS:
             found.append(
@@ -120,9 +120,9 @@ class _Given(TurnSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingOptions(AudioOptions):
-    """What was asked for. Without `idle_seconds` the server's time-out applies.
+    """The options of a session. Without `idle_seconds` the server's time-out applies.
 
-    `tells_language`: messages name the language that was heard.
+    `tells_language`: messages name the detected language.
     """
 
     turns: TurnSettings
@@ -131,9 +131,9 @@ class StreamingOptions(AudioOptions):
     idle_seconds: float | None = None
 
     def updated(self, changes: Mapping[str, Any]) -> StreamingOptions:
-        """Return the options with those changes; `warnings` are those of the changes.
+        """Return the options with those changes; `warnings` are about the changes only.
 
-        Raises UnsupportedValue, naming the option.
+        Raises UnsupportedValue, which names the option.
         """
         given = {name: value for name, value in changes.items() if value is not None}
         for name in given:
@@ -156,9 +156,9 @@ class StreamingOptions(AudioOptions):
 
 
 def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> StreamingOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+    """Parse the query string. Raises BadRequest, which names the option and its valid values.
 
-    `min_silence_ms` is the silence that ends speech on the other ways in; `judged`: there is a turn
+    `min_silence_ms` is the silence that ends speech in other protocols; `judged`: there is a turn
     model.
     """
     given = _renamed(gathered(query_pairs(query)))
@@ -184,6 +184,6 @@ def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> S
 
 
 def _renamed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options by the names that they have now."""
+    """Return the options by their present names."""
     former = {_FORMER[name]: value for name, value in given.items() if name in _FORMER}
     return former | {name: value for name, value in given.items() if name not in _FORMER}

@@ -26,8 +26,6 @@ from auricle.frontend.session.turns import Cause, Turn, TurnEvent, Turns, TurnSe
 from auricle.frontend.transport.request_errors import error_headers
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 
-# The words of a turn, as AssemblyAI's clients expect them. No I/O.
-
 _WORD = re.compile(r"\S+")
 
 
@@ -37,12 +35,12 @@ def words_of(turn: Turn) -> list[Reply]:
 
 
 def _words(spoken: TurnSegment) -> Iterator[Reply]:
-    """Yield the words of a segment. Clients need a confidence: it is 0 where that is not known."""
+    """Yield the words of a segment. Clients need a confidence: it is 0 if it is not known."""
     joined = "".join(word.text for word in spoken.words)
     at = len(joined.lstrip()) - len(joined)  # the segment's text begins at 0
     for word in spoken.words:
         end = at + len(word.text.rstrip())
-        yield _told(
+        yield _word(
             *(word.start_ms, word.end_ms, word.text.strip(), word.confidence or 0.0),
             is_final=spoken.is_final or end < spoken.settled,
         )
@@ -50,25 +48,25 @@ def _words(spoken: TurnSegment) -> Iterator[Reply]:
 
 
 def _shares(spoken: TurnSegment) -> Iterator[Reply]:
-    """Yield the words of a segment, whose time they share by their characters.
+    """Yield the words of a segment without times: they share its time by their characters.
 
-    Nothing else is known of text that another processor had heard.
+    Text from before the session moved to another processor has no times.
     """
     begin, per_character = spoken.begin * 1000, 0.0
     if spoken.text:
         per_character = (spoken.end - spoken.begin) * 1000 / len(spoken.text)
     for found in _WORD.finditer(spoken.text):
-        yield _told(
+        yield _word(
             round(begin + found.start() * per_character),
             round(begin + found.end() * per_character),
             found[0],
             0.0,
-            # The last settled word may go on: what follows it may not begin with a space.
+            # The last settled word may continue: the text after it may not begin with a space.
             is_final=spoken.is_final or found.end() < spoken.settled,
         )
 
 
-def _told(start: int, end: int, text: str, confidence: float, *, is_final: bool) -> Reply:
+def _word(start: int, end: int, text: str, confidence: float, *, is_final: bool) -> Reply:
     return {
         "start": start,
         "end": end,
@@ -82,18 +80,18 @@ def _told(start: int, end: int, text: str, confidence: float, *, is_final: bool)
 #
 # Names and fields are AssemblyAI's. Times are in milliseconds from the start of the session.
 
-# Of AssemblyAI's codes, which are close codes too: what it calls a server error, an error of input
-# validation, and a session that was idle for too long.
+# AssemblyAI's codes, which are also close codes, for a server error, an invalid input, and a
+# session that was idle for too long.
 _FAILED, _INVALID, _IDLE = 3005, 3006, 4031
 _NEVER = 4_102_444_800  # sessions do not expire; clients need a time, which is in the year 2100
 
 
 class AssemblyKeepAlive(msgspec.Struct, frozen=True, tag="KeepAlive"):
-    """The client stays, and has no audio now."""
+    """Keeps the connection open while no audio is sent."""
 
 
 class ForceEndpoint(msgspec.Struct, frozen=True, tag="ForceEndpoint"):
-    """The turn is over, says the client."""
+    """Ends the turn."""
 
 
 class Terminate(msgspec.Struct, frozen=True, tag="Terminate"):
@@ -128,13 +126,13 @@ class AssemblyReplies:
         """`model` is the served one's name. `options` may change at any time."""
         self._session = session
         self._model = model
-        self._uttered = 0  # segments of the turn whose final text was told
+        self._uttered = 0  # segments of the turn whose final text was sent
         self._warnings = list(options.warnings)
         self._warned = set(options.warnings)
         self.options = options
 
     def warn(self, warnings: tuple[str, ...]) -> None:
-        """Say of options that they have no effect, in the next message, unless it was said."""
+        """Add warnings to the next message, each once in a session."""
         self._warnings += [text for text in warnings if text not in self._warned]
         self._warned.update(warnings)
 
@@ -145,20 +143,20 @@ class AssemblyReplies:
             "id": self._session,
             "expires_at": _NEVER,
             "configuration": {"model": self._model},
-            **self._said(),
+            **self._new_warnings(),
         }
 
     def turn(
         self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
-        """Return what became of a turn; `confidence` is that it is over."""
-        told: list[Reply] = []
+        """Return the messages about a turn; `confidence` is the end-of-turn confidence."""
+        replies: list[Reply] = []
         if event == "started":
-            told.append({"type": "SpeechStarted", "timestamp": round(turn.begin * 1000)})
+            replies.append({"type": "SpeechStarted", "timestamp": round(turn.begin * 1000)})
         ended = event == "ended"
         if ended or self.options.partials:
-            told.append(self._turn(turn, confidence, ended=ended))
-        return told
+            replies.append(self._turn(turn, confidence, ended=ended))
+        return replies
 
     def not_changed(self, error: AuricleError) -> Reply:
         """Return the answer to an UpdateConfiguration that changed nothing."""
@@ -174,7 +172,7 @@ class AssemblyReplies:
 
     def _turn(self, turn: Turn, confidence: float, *, ended: bool) -> Reply:
         utterance = self._utterance(turn, ended=ended)
-        told: Reply = {
+        reply: Reply = {
             "type": "Turn",
             "turn_order": turn.index,
             "turn_is_formatted": ended and self.options.turns.format_turns is not False,
@@ -184,30 +182,30 @@ class AssemblyReplies:
             "end_of_turn_confidence": confidence,
             "words": words_of(turn),
             **self._word_times(turn),
-            **self._said(),
+            **self._new_warnings(),
         }
         if self.options.tells_language and turn.spoken and (ended or utterance):
             code = language_code(turn.spoken[-1].language)
-            told |= {} if code is None else {"language_code": code}
-        return told
+            reply |= {} if code is None else {"language_code": code}
+        return reply
 
     def _utterance(self, turn: Turn, *, ended: bool) -> str:
-        """Return the final text of the segments of which that was not told yet."""
+        """Return the final text that was not sent yet."""
         finals = [one.text for one in turn.spoken if one.is_final]
         new = finals[self._uttered :]
         self._uttered = 0 if ended else len(finals)
         return " ".join(new)
 
     def _word_times(self, turn: Turn) -> Reply:
-        """Return what the times of words are, an extension, for who asked for the aligner's."""
+        """Return the source of words' times, an extension, if the aligner's were requested."""
         if self.options.words == "grid":
             return {}
         aligned = all(one.aligned for one in turn.spoken)
         return {"word_times": "aligned" if aligned else "grid"}
 
-    def _said(self) -> Reply:
-        told, self._warnings = self._warnings, []
-        return {"warnings": told} if told else {}
+    def _new_warnings(self) -> Reply:
+        warnings, self._warnings = self._warnings, []
+        return {"warnings": warnings} if warnings else {}
 
 
 def close_code(error: AuricleError) -> int:
@@ -232,45 +230,31 @@ def denial(error: AuricleError) -> Response:
 
 def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
     """Return the protocol of `/v3/ws`, for the frontend's event loop."""
-    streaming = StreamingProtocol(frontend)
+
+    def options_of(query: str) -> StreamingOptions:
+        silence_ms = frontend.settings.min_silence_ms
+        return parse_options(query, silence_ms, judged=frontend.turns is not None)
+
+    def check(query: str) -> None:
+        options = options_of(query)
+        frontend.check_model(options.model)
+        frontend.check_words(options.words == "aligned", "word_times")
+
+    async def serve(socket: ClientSocket) -> None:
+        options = options_of(socket.query_string)
+        replies = AssemblyReplies(socket.session, frontend.model, options)
+        idle = options.idle_seconds or frontend.settings.idle_timeout_seconds
+        dialect = _Streaming(options, replies, idle)
+        await ProtocolSession(frontend, socket, options, dialect).run()
+
     return SocketProtocol(
-        *("assemblyai", streaming.serve, streaming.error),
-        check=streaming.check,
+        "assemblyai",
+        serve,
+        lambda error: encode(error_message(error)),
+        check=check,
         denial=denial,
         close_code=close_code,
     )
-
-
-class StreamingProtocol:
-    """Serves the sessions of `/v3/ws`, on the frontend's event loop."""
-
-    def __init__(self, frontend: Frontend) -> None:
-        self._frontend = frontend
-
-    def check(self, query: str) -> None:
-        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        options = self._options(query)
-        self._frontend.check_model(options.model)
-        self._frontend.check_words(options.words == "aligned", "word_times")
-
-    async def serve(self, socket: ClientSocket) -> None:
-        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
-        options = self._options(socket.query_string)
-        replies = AssemblyReplies(socket.session, self._frontend.model, options)
-        idle = options.idle_seconds or self._frontend.settings.idle_timeout_seconds
-        dialect = _Streaming(options, replies, idle)
-        await ProtocolSession(self._frontend, socket, options, dialect).run()
-
-    @staticmethod
-    def error(error: AuricleError) -> str:
-        """Return the last message of a session that failed."""
-        return encode(error_message(error))
-
-    def _options(self, query: str) -> StreamingOptions:
-        frontend = self._frontend
-        silence_ms = frontend.settings.min_silence_ms
-        return parse_options(query, silence_ms, judged=frontend.turns is not None)
 
 
 class _Streaming:
@@ -285,21 +269,18 @@ class _Streaming:
         self._turns = Turns(options.policy, replies)
 
     def idle(self) -> DeadlineExceeded:
-        """Return the error of a client that sent nothing for longer."""
         return DeadlineExceeded(
             f"neither audio nor a KeepAlive message came within {self.idle_seconds:g} s"
         )
 
     def talk(self, channel: int) -> Turns:
-        """Return what tells the client of turns; there is one channel."""
         return self._turns
 
     def first(self) -> list[Reply]:
-        """Return what the client is told before it sends anything."""
         return [self._replies.begin()]
 
     def asked(self, text: str) -> ClientCommand:
-        """Return what a text message asks for. Raises ProtocolError if it is none."""
+        """Parse a text message. Raises ProtocolError if it is invalid."""
         match parse_message(text):
             case ForceEndpoint():
                 return ClientCommand(finalize=True)
@@ -311,10 +292,9 @@ class _Streaming:
                 return ClientCommand()
 
     def last(self, heard: Summary) -> list[Reply]:
-        """Return the end of the turn that is open, and of the session.
+        """Return the end of the open turn, and of the session.
 
-        Clients take a session whose server leaves for finished if they are told of its end; the
-        close code says that it is not.
+        A draining server omits Termination: clients would take the session for finished.
         """
         ended = self._turns.closed()
         if heard.left:
@@ -331,6 +311,6 @@ class _Streaming:
         before, self._options = self._options, options
         self._turns.policy, self._replies.options = options.policy, options
         self._replies.warn(options.warnings)
-        # An update that is not about silences does not touch the listening.
+        # An update without silences does not change endpointing.
         changed = options.silence != before.silence
         return ClientCommand(silence=options.silence if changed else None)

@@ -40,9 +40,9 @@ _OTHERS = Others(
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """What a client asked for; without `eager` it is not told before the end of a turn.
+    """The client's thresholds; without `eager` there is no message before the end of a turn.
 
-    `timeout_ms` of silence end a turn, however sure one is.
+    `timeout_ms` of silence end a turn, whatever the confidence.
     """
 
     eot: Annotated[float, Meta(ge=0.5, le=1.0)] = field(default=_THRESHOLD, name="eot_threshold")
@@ -78,16 +78,16 @@ class _Given(Thresholds, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FluxOptions(AudioOptions):
-    """What was asked for."""
+    """The options of `WS /v2/listen`."""
 
     thresholds: Thresholds
     policy: EndpointingPolicy
 
 
 def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False) -> FluxOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+    """Parse the query string. Raises BadRequest, which names the option and its valid values.
 
-    `min_silence_ms` is the silence that ends speech on the other ways in; `judged`: there is a turn
+    `min_silence_ms` is the silence that ends speech in other protocols; `judged`: there is a turn
     model.
     """
     given, warnings = asked(query, _Given, _OTHERS)
@@ -113,11 +113,11 @@ def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False)
 
 
 class ForceEndTurn(msgspec.Struct, frozen=True, tag="ForceEndTurn"):
-    """The turn is over, says the client."""
+    """Ends the turn."""
 
 
 class GivenThresholds(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Those that change."""
+    """The thresholds that change."""
 
     eot_threshold: float | None = None
     eager_eot_threshold: float | None = None
@@ -125,7 +125,7 @@ class GivenThresholds(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ConfigureFlux(msgspec.Struct, frozen=True, tag="Configure"):
-    """Change options of the session. Only the thresholds can be changed here."""
+    """Changes options of the session. Only the thresholds can change."""
 
     thresholds: GivenThresholds | None = None
     keyterms: str | list[str] | None = None
@@ -162,7 +162,7 @@ class FluxReplies:
         return {"type": "Connected", "request_id": self._request, "sequence_id": self.number()}
 
     def warning(self, description: str) -> Reply:
-        """Return what is said of an option without effect."""
+        """Return the message about an option without effect."""
         return {
             "type": "Warning",
             "request_id": self._request,
@@ -174,8 +174,8 @@ class FluxReplies:
     def turn(
         self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
-        """Return what became of a turn; `confidence` is that it is over."""
-        told: Reply = {
+        """Return the message about a turn; `confidence` is the end-of-turn confidence."""
+        reply: Reply = {
             "type": "TurnInfo",
             "request_id": self._request,
             "sequence_id": self.number(),
@@ -187,10 +187,10 @@ class FluxReplies:
             "words": _words(turn),
             "end_of_turn_confidence": confidence,
         }
-        return [told if cause is None else told | {"trigger": _TRIGGERS[cause]}]
+        return [reply if cause is None else reply | {"trigger": _TRIGGERS[cause]}]
 
     def configured(self, thresholds: Thresholds, keyterms: str) -> Reply:
-        """Return the answer to Configure, with all that is in effect."""
+        """Return the answer to Configure, with all values in effect."""
         return {
             "type": "ConfigureSuccess",
             "request_id": self._request,
@@ -219,9 +219,9 @@ class FluxReplies:
 
 
 def _words(turn: Turn) -> list[Reply]:
-    """Return the words of a turn. Clients drop one without any.
+    """Return the words of a turn: clients drop turns without words.
 
-    They need a confidence: it is 0 where that is not known.
+    Clients need a confidence: it is 0 if it is not known.
     """
     found: list[Reply] = []
     for one in turn.spoken:
@@ -243,45 +243,31 @@ def fatal(error: AuricleError, number: int) -> Reply:
 
 def flux_protocol(frontend: Frontend) -> SocketProtocol:
     """Return the protocol of `/v2/listen`, for the frontend's event loop."""
-    flux = FluxProtocol(frontend)
-    return SocketProtocol(
-        *("flux", flux.serve, flux.error, SUBPROTOCOLS), check=flux.check, denial=denial
-    )
+    # The number of an error's message, which counts among the messages of its session.
+    numbers: WeakKeyDictionary[AuricleError, int] = WeakKeyDictionary()
 
-
-class FluxProtocol:
-    """Serves the sessions of `/v2/listen`, on the frontend's event loop."""
-
-    def __init__(self, frontend: Frontend) -> None:
-        self._frontend = frontend
-        # The number of the message that tells an error, which is a message of its session too.
-        self._numbers: WeakKeyDictionary[AuricleError, int] = WeakKeyDictionary()
-
-    def check(self, query: str) -> None:
-        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        self._frontend.check_model(self._options(query).model)
-
-    async def serve(self, socket: ClientSocket) -> None:
-        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
-        options = self._options(socket.query_string)
-        replies = FluxReplies(socket.session)
-        idle = self._frontend.settings.listen_idle_seconds
-        dialect = _Flux(options, replies, idle)
-        try:
-            await ProtocolSession(self._frontend, socket, options, dialect).run()
-        except AuricleError as error:
-            self._numbers[error] = replies.number()
-            raise
-
-    def error(self, error: AuricleError) -> str:
-        """Return the last message of a session that failed."""
-        return encode(fatal(error, self._numbers.get(error, 0)))
-
-    def _options(self, query: str) -> FluxOptions:
-        frontend = self._frontend
+    def options_of(query: str) -> FluxOptions:
         silence_ms = frontend.settings.min_silence_ms
         return parse_flux_options(query, silence_ms, judged=frontend.turns is not None)
+
+    async def serve(socket: ClientSocket) -> None:
+        options = options_of(socket.query_string)
+        replies = FluxReplies(socket.session)
+        dialect = _Flux(options, replies, frontend.settings.listen_idle_seconds)
+        try:
+            await ProtocolSession(frontend, socket, options, dialect).run()
+        except AuricleError as error:
+            numbers[error] = replies.number()
+            raise
+
+    return SocketProtocol(
+        "flux",
+        serve,
+        lambda error: encode(fatal(error, numbers.get(error, 0))),
+        SUBPROTOCOLS,
+        check=lambda query: frontend.check_model(options_of(query).model),
+        denial=denial,
+    )
 
 
 class _Flux:
@@ -295,20 +281,17 @@ class _Flux:
         self._turns = Turns(options.policy, replies)
 
     def idle(self) -> NoAudio:
-        """Return the error of a client that sent nothing for longer."""
         return NoAudio(self.idle_seconds)
 
     def talk(self, channel: int) -> Turns:
-        """Return what tells the client of turns; there is one channel."""
         return self._turns
 
     def first(self) -> list[Reply]:
-        """Return what the client is told before it sends anything."""
         connected = self._replies.connected()
         return [connected, *map(self._replies.warning, self._options.warnings)]
 
     def asked(self, text: str) -> ClientCommand:
-        """Return what a text message asks for. Raises ProtocolError if it is none."""
+        """Parse a text message. Raises ProtocolError if it is invalid."""
         match parse_message(text):
             case ForceEndTurn():
                 return ClientCommand(finalize=True)
@@ -320,20 +303,19 @@ class _Flux:
                 return ClientCommand()
 
     def last(self, heard: Summary) -> list[Reply]:
-        """Return the end of the turn that is open."""
         return self._turns.closed()
 
     def _configured(self, wanted: ConfigureFlux) -> ClientCommand:
         try:
-            told = self._changed(wanted)
+            changed = self._changed(wanted)
         except UnsupportedValue as error:
             refused = error
             return ClientCommand(lambda: [self._replies.not_configured(refused)])
         before = self._turns.policy
-        policy = told.policy(before.min_silence_ms, judged=before.judged)
-        self._turns.policy, self._thresholds = policy, told
+        policy = changed.policy(before.min_silence_ms, judged=before.judged)
+        self._turns.policy, self._thresholds = policy, changed
         return ClientCommand(
-            lambda: [self._replies.configured(told, self._options.context)],
+            lambda: [self._replies.configured(changed, self._options.context)],
             silence=policy.silence,
         )
 
@@ -343,6 +325,6 @@ class _Flux:
                 raise UnsupportedValue(
                     f"{name} cannot change within a session; open another connection", name
                 )
-        # Names and values of Thresholds are those of the message.
+        # Thresholds and the message have the same field names.
         changes = msgspec.to_builtins(wanted.thresholds) if wanted.thresholds else {}
         return read(Thresholds, msgspec.to_builtins(self._thresholds) | changes).checked()

@@ -10,7 +10,7 @@ from typing import Literal
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.core.errors import AuricleError, ProtocolError
+from auricle.core.errors import ProtocolError
 from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.words import WordTimes
@@ -29,19 +29,19 @@ from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Word
 
-# What a client is told of its speech, and when. No I/O, no clock.
+# The messages about speech, and their order. No I/O, no clock.
 #
 # Endpointing finds where speech ends before its text is known. Such a place is kept as a mark until
-# the text up to it was told, so that `speech_final`, `UtteranceEnd` and the answer to `Finalize`
-# follow the text that they are about.
+# the text up to it was sent, so that `speech_final`, `UtteranceEnd` and the answer to `Finalize`
+# follow the text that they refer to.
 
-# How much later than its first sample speech is found.
+# Samples between the start of speech and its detection.
 _ONSET = 4 * VAD_FRAME
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """What is told once the speech of session samples [begin, at) has its text."""
+    """An event that is due once the speech of session samples [begin, at) has its text."""
 
     kind: Literal["endpoint", "finalize", "gap"]
     begin: int
@@ -61,9 +61,9 @@ class Utterances:
         self._gap = None if gap_ms is None else gap_ms * SAMPLE_RATE // 1000
         self._marks: deque[_Mark] = deque()
         self._begin: int | None = None  # of the speech that has not ended
-        self._text_until = 0  # up to there all speech has its text
+        self._text_until = 0  # all speech before this sample has its text
         self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
-        self._words = False  # text was told since the last UtteranceEnd
+        self._words = False  # text was sent since the last UtteranceEnd
 
     def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
         """Endpointing has found `events`; it has listened up to sample `until`.
@@ -112,32 +112,32 @@ class Utterances:
             self._begin = None
 
     def _gap_until(self, at: int) -> None:
-        """Nobody speaks between the last end of speech and `at`."""
+        """Mark the silence between the last end of speech and `at`, if it is a gap."""
         since = self._quiet_since
         if since is not None and self._gap is not None and at - since >= self._gap:
             self._marks.append(_Mark("gap", since, since))
             self._quiet_since = None
 
     def _settled(self, final: SegmentFinal | None = None) -> list[Reply]:
-        """Tell the final, and the marks whose text was told with it or before."""
+        """Return the messages for the final, and for the marks that are due."""
         marks = self._due()
         kinds = {mark.kind for mark in marks}
         ended = "endpoint" in kinds and self._options.speech_final
         finalized = "finalize" in kinds
         replies: list[Reply] = []
         if final is not None or ended or finalized:
-            # Without a final the text was told before, and this one is empty.
+            # Without a final the text was sent before, and this result is empty.
             at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
-            told = ("", at, at)
+            span = ("", at, at)
             words: Sequence[Word] = ()
             times = None
             if final is not None:
-                told = (final.text, final.start_ms / 1000, final.end_ms / 1000)
+                span = (final.text, final.start_ms / 1000, final.end_ms / 1000)
                 words = final.words
                 times = self._word_times(final)
             replies.append(
                 self._replies.results(
-                    *told, words, times, is_final=True, speech_final=ended, from_finalize=finalized
+                    *span, words, times, is_final=True, speech_final=ended, from_finalize=finalized
                 )
             )
         for mark in marks:
@@ -147,7 +147,7 @@ class Utterances:
         return replies
 
     def _word_times(self, final: SegmentFinal) -> WordTimes | None:
-        """Return what the times of its words are, for who asked for the aligner's."""
+        """Return the source of the words' times, for clients that requested the aligner's."""
         if self._options.words == "grid":
             return None
         return "aligned" if final.word_source == "aligned" else "grid"
@@ -156,7 +156,7 @@ class Utterances:
         due = []
         while self._marks:
             mark = self._marks[0]
-            # No final comes of less: a processor makes no segment of it.
+            # A processor makes no segment, and so no final, of less.
             if mark.at - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
                 break
             due.append(self._marks.popleft())
@@ -169,46 +169,30 @@ SUBPROTOCOLS = ("token", "bearer")
 
 def listen_protocol(frontend: Frontend) -> SocketProtocol:
     """Return the protocol of `/v1/listen`, for the frontend's event loop."""
-    listen = ListenProtocol(frontend)
+
+    def options_of(query: str) -> ListenOptions:
+        return parse_options(query, frontend.settings.max_channels)
+
+    def check(query: str) -> None:
+        options = options_of(query)
+        frontend.check_model(options.model)
+        frontend.check_words(options.words == "aligned", "word_times")
+
+    async def serve(socket: ClientSocket) -> None:
+        options = options_of(socket.query_string)
+        idle = frontend.settings.listen_idle_seconds
+        dialect = _Live(options, socket.session, frontend.model, idle)
+        await ProtocolSession(frontend, socket, options, dialect).run()
+
     return SocketProtocol(
-        *("listen", listen.serve, listen.error, SUBPROTOCOLS),
-        check=listen.check,
+        "listen",
+        serve,
+        lambda error: encode(messages.error_message(error)),
+        SUBPROTOCOLS,
+        check=check,
         denial=messages.denial,
-        sessions=listen.sessions,
+        sessions=lambda query: options_of(query).channels,
     )
-
-
-class ListenProtocol:
-    """Serves the sessions of `/v1/listen`, on the frontend's event loop."""
-
-    def __init__(self, frontend: Frontend) -> None:
-        self._frontend = frontend
-
-    def check(self, query: str) -> None:
-        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        options = self._options(query)
-        self._frontend.check_model(options.model)
-        self._frontend.check_words(options.words == "aligned", "word_times")
-
-    def sessions(self, query: str) -> int:
-        """Return how many sessions a query asks for: one for each channel."""
-        return self._options(query).channels
-
-    async def serve(self, socket: ClientSocket) -> None:
-        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
-        options = self._options(socket.query_string)
-        idle = self._frontend.settings.listen_idle_seconds
-        dialect = _Live(options, socket.session, self._frontend.model, idle)
-        await ProtocolSession(self._frontend, socket, options, dialect).run()
-
-    def _options(self, query: str) -> ListenOptions:
-        return parse_options(query, self._frontend.settings.max_channels)
-
-    @staticmethod
-    def error(error: AuricleError) -> str:
-        """Return the last message of a session that failed."""
-        return encode(messages.error_message(error))
 
 
 class _Live:
@@ -222,19 +206,16 @@ class _Live:
         self._replies = DeepgramReplies(request, model, channels=options.channels)
 
     def idle(self) -> NoAudio:
-        """Return the error of a client that sent nothing for longer."""
         return NoAudio(self.idle_seconds)
 
     def talk(self, channel: int) -> Utterances:
-        """Return what tells the client of one channel."""
         return Utterances(self._options, self._replies.of(channel))
 
     def first(self) -> list[Reply]:
-        """A session begins without a word."""
         return []
 
     def asked(self, text: str) -> ClientCommand:
-        """Return what a text message asks for; one that is none is answered."""
+        """Parse a text message; an invalid one is answered with an error."""
         try:
             message = messages.parse_message(text)
         except ProtocolError as error:
@@ -251,7 +232,6 @@ class _Live:
                 return ClientCommand()
 
     def last(self, heard: Summary) -> list[Reply]:
-        """Return the metadata."""
         return [
             self._replies.metadata(
                 heard.seconds, heard.sha256, heard.created, self._options.warnings

@@ -23,7 +23,7 @@ from auricle.transcript.confidence import of_text
 
 
 class NoAudio(BadRequest):
-    """The client sent neither audio nor KeepAlive; the close code is Deepgram's for that."""
+    """The client sent neither audio nor KeepAlive; the close code is Deepgram's for this case."""
 
     code = "no_audio"
     close_code = CLOSE_INTERNAL
@@ -35,7 +35,7 @@ class NoAudio(BadRequest):
 
 
 class KeepAlive(msgspec.Struct, frozen=True, tag="KeepAlive"):
-    """The client stays, and has no audio now."""
+    """Keeps the connection open while no audio is sent."""
 
 
 class Finalize(msgspec.Struct, frozen=True, tag="Finalize"):
@@ -47,7 +47,7 @@ class CloseStream(msgspec.Struct, frozen=True, tag="CloseStream"):
 
 
 class Configure(msgspec.Struct, frozen=True, tag="Configure"):
-    """Change options of the session, which cannot be done here."""
+    """Changes options of the session, which is not supported."""
 
 
 ClientMessage = KeepAlive | Finalize | CloseStream | Configure
@@ -72,7 +72,6 @@ class DeepgramReplies:
     channels: int = 1
 
     def of(self, channel: int) -> DeepgramReplies:
-        """Return what makes the messages of another channel."""
         return replace(self, channel=channel)
 
     def results(
@@ -89,7 +88,7 @@ class DeepgramReplies:
     ) -> Reply:
         """Return the transcript of the audio between two times.
 
-        `word_times`, an extension of Deepgram's, is what the times of its words are.
+        `word_times`, an extension of Deepgram's, is the source of its words' times.
         """
         return {
             "type": "Results",
@@ -155,9 +154,9 @@ def alternative(
     confidence: float | None = None,
     speakers: Sequence[int | None] = (),
 ) -> Reply:
-    """Return a transcript, with the words that have times, and the `speakers` of these, if known.
+    """Return a transcript, with the words that have times, and their `speakers`, if known.
 
-    Its confidence is that of its words, or the one that is given. Where none is known it is 0:
+    Its confidence is `confidence`, by default the mean of its words, and 0 if that is not known:
     clients need a number.
     """
     if confidence is None:
@@ -184,7 +183,7 @@ def speaker_number(speaker: int) -> int:
 
 
 def model_info(model: str) -> dict[str, str]:
-    """Return what is said of a model."""
+    """Return Deepgram's description of a model."""
     return {"name": model, "version": __version__, "arch": "auricle"}
 
 
@@ -204,7 +203,7 @@ def error_message(error: AuricleError) -> Reply:
 
 
 def schema_error(error: ProtocolError, text: str) -> Reply:
-    """Return the answer to a text message that is none; the session continues."""
+    """Return the answer to an invalid text message; the session continues."""
     return {
         "type": "Error",
         "variant": "SchemaError",

@@ -1,7 +1,7 @@
 """The options of a request, which Deepgram's clients send as the URL's query. No I/O.
 
-What changes the text is honoured or refused. What does not is taken, and the answer's `warnings`
-say that it had no effect.
+Options that change the text are honoured or refused. Others are accepted, and the answer's
+`warnings` name them as having no effect.
 """
 
 from __future__ import annotations
@@ -39,17 +39,18 @@ T = TypeVar("T", bound=msgspec.Struct)
 ENCODINGS = {"linear16": "pcm_s16le", "mulaw": "pcm_mulaw", "alaw": "pcm_alaw"}
 Encoding = Annotated[str, one_of(ENCODINGS)]
 _G711_RATE = 8_000
-# Options that may be switched off. What they would add or write is not to be had here.
+_VERBATIM = "the model transcribes verbatim"
+# Options for text that this server does not produce; they may be switched off.
 REFUSED: Mapping[str, str] = {
     "callback": "results are the answer to the request itself",
-    "dictation": "the model writes what is said",
-    "measurements": "the model writes what is said",
+    "dictation": _VERBATIM,
+    "measurements": _VERBATIM,
     "numerals": "the model writes numbers as it learnt to",
-    "profanity_filter": "the model writes what is said",
-    "redact": "the model writes what is said",
-    "replace": "the model writes what is said",
+    "profanity_filter": _VERBATIM,
+    "redact": _VERBATIM,
+    "replace": _VERBATIM,
 }
-# They ask for what the model does or does not do by itself, or are not about the text.
+# Options that the model decides by itself, or that do not change the text.
 ADVISORY = (
     *("punctuate", "smart_format", "filler_words", "paragraphs", "utterances", "language_hint"),
     *("diarize", "diarize_model", "detect_entities", "search"),
@@ -79,10 +80,7 @@ class DeepgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.detect_language else without_region(self.language)
 
     def context(self, warnings: list[str]) -> str:
-        """Return the terms that the client expects, as context for the model.
-
-        Raises UnsupportedValue.
-        """
+        """Return the client's terms as context for the model. Raises UnsupportedValue."""
         words = []
         for keyword in self.keywords:
             word, colon, weight = keyword.rpartition(":")
@@ -111,7 +109,7 @@ class _Listen(DeepgramOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class ListenOptions(AudioOptions):
-    """What was asked for on `/v1/listen`. `speech_final`: results say where speech ended."""
+    """The options of `WS /v1/listen`. `speech_final`: results mark where speech ended."""
 
     vad_events: bool = False
     speech_final: bool = True
@@ -140,17 +138,14 @@ def audio_form(encoding: str | None, sample_rate: int | None) -> tuple[str, int]
 
 
 def terms_of(terms: Iterable[str]) -> str:
-    """Return the terms that a client expects, as context for the model.
-
-    Raises UnsupportedValue.
-    """
+    """Return the client's terms as context for the model. Raises UnsupportedValue."""
     return context_of("keyterm and keywords", terms)
 
 
 def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right.
+    """Parse the query string. Raises BadRequest, which names the option and its valid values.
 
-    A client may have so many channels transcribed apart.
+    A client may have `most_channels` transcribed separately.
     """
     given, idle = asked(query, _Listen, _LIVE)
     encoding, sample_rate = audio_form(given.encoding, given.sample_rate)
@@ -185,7 +180,7 @@ def _channels(given: _Listen, most: int) -> int:
 
 
 def _endpointing(value: str, warnings: list[str]) -> tuple[int | None, bool]:
-    """Return the silence that ends speech, None for the server's, and whether results say so."""
+    """Return the silence that ends speech, None for the server's, and whether results mark it."""
     if (switch := SWITCHES.get(value.lower())) is not None:
         return None, switch
     number = whole(value)
@@ -199,9 +194,9 @@ def _is_weight(text: str) -> bool:
     return number.isascii() and number.isdigit()
 
 
-# The options of a recording, as `POST /v1/listen` has them. No I/O.
+# The options of a recording, on `POST /v1/listen`.
 
-_IN_HEADER = "a recording says so in its header; send WAV, FLAC, MP3 or another common format"
+_IN_HEADER = "a recording has it in its header; send WAV, FLAC, MP3 or another common format"
 _OTHERS = Others(
     {**REFUSED, **dict.fromkeys(("encoding", "sample_rate", "channels"), _IN_HEADER)},
     (
@@ -221,11 +216,11 @@ class _Given(DeepgramOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """What was asked for.
+    """The options of `POST /v1/listen`.
 
-    `says_language`: the answer names the language that was detected. `utterances`: it has each
-    segment by itself too. `multichannel`: each channel has a transcript of its own. `diarize`: it
-    says who speaks in it.
+    `says_language`: the answer names the language that was detected. `utterances`: it also has each
+    segment separately. `multichannel`: each channel has a transcript of its own. `diarize`: the
+    answer names speakers.
     """
 
     model: str | None = None
@@ -239,10 +234,10 @@ class RecordingOptions:
 
 
 def parse_recording_options(query: str) -> RecordingOptions:
-    """Parse the query string. Raises BadRequest, naming the option and what would be right."""
+    """Parse the query string. Raises BadRequest, which names the option and its valid values."""
     given, idle = asked(query, _Given, _OTHERS)
     warnings: list[str] = []
-    named = given.diarize_model  # speakers are asked for as of old, or by the name of a model
+    named = given.diarize_model  # requests speakers, as `diarize` does
     context = given.context(warnings)
     if not switched_off(named) and named.lower() != "latest":
         warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")

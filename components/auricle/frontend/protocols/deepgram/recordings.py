@@ -14,12 +14,11 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import JSONResponse, Response
 
 from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
 from auricle.checkpoints.languages import language_code
-from auricle.core.errors import BadRequest, UnsupportedValue
+from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.core.limits import CONTEXT, LANGUAGE, MODEL
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.protocols.deepgram.messages import (
@@ -32,11 +31,11 @@ from auricle.frontend.protocols.deepgram.messages import (
 from auricle.frontend.protocols.deepgram.options import RecordingOptions, parse_recording_options
 from auricle.frontend.recordings.annotations import missing_speakers, missing_words
 from auricle.frontend.recordings.requests import (
-    RecordingProtocol,
+    RecordingEndpoint,
     RecordingRequest,
-    RecordingRequests,
+    refusal_responses,
 )
-from auricle.frontend.recordings.transcriber import RecordingSegment, Whole, by_speaker
+from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole, by_speaker
 from auricle.frontend.recordings.uploads import CheckSize, on_disk, storing
 from auricle.frontend.transport.request_errors import query_string
 from auricle.transcript.confidence import of_text
@@ -48,7 +47,7 @@ from auricle.transcript.confidence import of_text
 
 @dataclass(frozen=True)
 class RecordingChannel:
-    """What was said in one channel: the segments with text, in order."""
+    """One channel of a recording: its segments with text, in order."""
 
     segments: Sequence[RecordingSegment]
     whole: Whole
@@ -91,7 +90,7 @@ def answer(
 
 def _channel(channel: RecordingChannel, options: RecordingOptions) -> dict[str, Any]:
     sayings = [saying for segment in channel.segments for saying in by_speaker(segment)]
-    told: dict[str, Any] = {
+    reply: dict[str, Any] = {
         "alternatives": [
             alternative(
                 " ".join(one.text for one in channel.segments),
@@ -104,18 +103,18 @@ def _channel(channel: RecordingChannel, options: RecordingOptions) -> dict[str, 
     if options.says_language and channel.segments:
         names = Counter(segment.language for segment in channel.segments)
         name = names.most_common(1)[0][0]
-        told["detected_language"] = language_code(name) or name.lower()
-    return told
+        reply["detected_language"] = language_code(name) or name.lower()
+    return reply
 
 
 def _utterances(request: str, channel: int, segment: RecordingSegment) -> Iterator[dict[str, Any]]:
-    """Yield what is said in a segment, by each speaker if they are known."""
+    """Yield the utterances of a segment: one for each turn of a speaker, if they are known."""
     sayings = by_speaker(segment)
     for saying in sayings:
-        # The segment's confidence is that of all its words.
+        # The segment's confidence is the mean over all its words.
         own = len(sayings) > 1 and bool(saying.words)
         speakers = [saying.speaker] * len(saying.words)
-        told = {
+        utterance = {
             "start": saying.start_ms / 1000,
             "end": saying.end_ms / 1000,
             **alternative(
@@ -125,42 +124,34 @@ def _utterances(request: str, channel: int, segment: RecordingSegment) -> Iterat
             "id": f"{request}.{channel}.{saying.start_ms}",
         }
         if saying.speaker is not None:
-            told["speaker"] = speaker_number(saying.speaker)
-        yield told
+            utterance["speaker"] = speaker_number(saying.speaker)
+        yield utterance
 
-
-# Reads the body of `POST /v1/listen`, which is the recording itself.
 
 _IN_MEMORY_BYTES = 1 << 20
 
 
 class RecordingBody:
-    """A request's body, in memory up to a megabyte and then on disk."""
+    """A request's body, which is the recording itself: in memory up to 1 MiB, then on disk."""
 
     def __init__(self) -> None:
         # Closed with the file.
         spool = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
         self.file = UploadFile(spool, size=0)  # type: ignore[arg-type]  # as starlette's own
-        self._digest = hashlib.sha256()
+        self.digest = hashlib.sha256()
 
     @property
     def size(self) -> int:
         """The number of bytes."""
         return self.file.size or 0
 
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of all bytes, in hexadecimal."""
-        return self._digest.hexdigest()
-
     async def write(self, data: bytes) -> None:
         """Add bytes. Raises StorageFull, Overloaded."""
-        self._digest.update(data)
+        self.digest.update(data)
         with storing():
             await self.file.write(data)
 
     async def close(self) -> None:
-        """Free the memory or the file."""
         await self.file.close()
 
 
@@ -192,40 +183,32 @@ def _check_type(content_type: str) -> None:
         raise BadRequest("a form is not read here; send the recording itself as the body")
 
 
-class ListenRecordings:
+class ListenRecordings(RecordingEndpoint):
     """Serves the requests of Deepgram's API for recordings, on the event loop."""
 
-    def __init__(self, requests: RecordingRequests) -> None:
-        self._requests = requests
-        self._frontend = requests.frontend
-        self._protocol = RecordingProtocol("listen", self._transcribe, denial)
+    name = "listen"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. All errors are sent to the client; none are raised."""
-        await self._requests.serve(self._protocol, scope, receive, send)
-
-    async def _transcribe(self, asked: RecordingRequest) -> None:
+    async def answer(self, asked: RecordingRequest) -> None:
+        """Read the body, and send the transcript."""
         created = datetime.now(UTC)
-        # Before a client uploads what would be refused.
+        # Before a client uploads a body that would be refused.
         options = self._options(query_string(Request(asked.scope)))
         self._frontend.check_model(options.model)
         async with self._requests.body(asked, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)
             path = await on_disk(body.file)
-            await asked.while_client_stays(self._answer(asked, options, body, path, created))
 
-    async def _answer(
-        self,
-        asked: RecordingRequest,
-        options: RecordingOptions,
-        body: RecordingBody,
-        path: Path,
-        created: datetime,
-    ) -> None:
-        channels = await self._channels(asked, options, path)
-        model = self._frontend.model
-        answered = answer(asked.name, model, body.sha256, created, channels, options)
-        await asked.respond(JSONResponse(answered))
+            async def transcribe() -> None:
+                channels = await self._channels(asked, options, path)
+                model, sha256 = self._frontend.model, body.digest.hexdigest()
+                reply = answer(asked.name, model, sha256, created, channels, options)
+                await asked.respond(JSONResponse(reply))
+
+            await asked.while_client_stays(transcribe())
+
+    def refusal(self, error: AuricleError, request: str) -> Response:
+        """Return the response for an error of the request with that id."""
+        return denial(error, request)
 
     async def _channels(
         self, asked: RecordingRequest, options: RecordingOptions, path: Path
@@ -242,14 +225,14 @@ class ListenRecordings:
         self, asked: RecordingRequest, options: RecordingOptions, path: Path, number: int | None
     ) -> RecordingChannel:
         settings = self._frontend.settings
-        recording = asked.recording(
-            path,
-            "the recording",
+        recording = Recording(
+            path=path,
+            name="the recording",
             language=options.language,
             context=options.context,
             endpointing=EndpointingOptions.chosen(settings, enabled=None, recorded=True),
             channel=number,
-            # Its clients expect them without asking.
+            # Deepgram's clients expect words without an option.
             words=settings.align_model is not None,
             grid_words=True,
             diarize=options.diarize,
@@ -265,7 +248,7 @@ class ListenRecordings:
         return RecordingChannel(segments, whole)
 
     def _options(self, query: str) -> RecordingOptions:
-        """Parse the query; what cannot be had here has no effect. Raises BadRequest."""
+        """Parse the query; options that this server lacks have no effect. Raises BadRequest."""
         options = parse_recording_options(query)
         if not options.diarize or self._frontend.settings.speaker_model is not None:
             return options
@@ -280,10 +263,10 @@ _QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "language": ("a code or name; detected by default", {"maxLength": LANGUAGE}),
     "keyterm": ("a term that the model may take into account", {"maxLength": CONTEXT}),
     "detect_language": ("name the language in the answer", {"enum": ["true", "false"]}),
-    "utterances": ("list each segment by itself too", {"enum": ["true", "false"]}),
-    "diarize": ("say who speaks, where that is known", {"enum": ["true", "false"]}),
+    "utterances": ("also list each segment separately", {"enum": ["true", "false"]}),
+    "diarize": ("name the speakers, where they are known", {"enum": ["true", "false"]}),
     "diarize_model": ("as diarize; there is one model", {"enum": ["latest", "v1", "v2"]}),
-    "multichannel": ("transcribe each channel by itself", {"enum": ["true", "false"]}),
+    "multichannel": ("transcribe each channel separately", {"enum": ["true", "false"]}),
 }
 _ERROR = {
     "type": "object",
@@ -294,18 +277,6 @@ _ERROR = {
         "request_id": {"type": "string"},
     },
 }
-_REFUSALS = {
-    "400": "an option cannot be used, or the body is not audio",
-    "401": "no or unknown API key",
-    "403": "the API key is switched off, or not for recordings",
-    "404": "no such model",
-    "408": "the upload stalled or was too slow",
-    "413": "the request or the recording is larger than it may be",
-    "429": "the API key or address has used what it may use; see Retry-After",
-    "503": "the server is full; see Retry-After",
-    "507": "the server's disk is full; see Retry-After",
-}
-
 LISTEN_OPENAPI: dict[str, Any] = {
     "parameters": [
         {
@@ -327,9 +298,6 @@ LISTEN_OPENAPI: dict[str, Any] = {
             "description": "the transcript",
             "content": {"application/json": {"schema": {"type": "object"}}},
         },
-        **{
-            status: {"description": text, "content": {"application/json": {"schema": _ERROR}}}
-            for status, text in _REFUSALS.items()
-        },
+        **refusal_responses("an option cannot be used, or the body is not audio", _ERROR),
     },
 }

@@ -1,6 +1,6 @@
-"""What an inference request asks for, besides its audio. No I/O.
+"""The messages of inference: requests, their tensors and options, and responses. No I/O.
 
-What changes the text is honoured or refused. What does not is taken, and `warnings` name it.
+Options that change the text are honoured or refused. Others are accepted, and `warnings` name them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from auricle.frontend.transport.options import (
     without_region,
 )
 
-# The tensors of inference requests and of their answers. No I/O.
-
 AUDIO, TEXT, IS_FINAL = "AUDIO", "TEXT", "IS_FINAL"
 OUTPUTS = {TEXT: "BYTES", IS_FINAL: "BOOL"}
 _WIDTHS = {"FP32": 4, "INT16": 2}
@@ -46,7 +44,7 @@ _LENGTH = struct.Struct("<I")  # before each element of a BYTES tensor
 def audio_of(request: Any) -> tuple[str, bytes]:
     """Return the datatype of a ModelInferRequest's audio, and its elements as bytes.
 
-    Those of BYTES have no length before them. Raises UnsupportedValue, naming what is wrong.
+    Elements of BYTES have no length before them. Raises UnsupportedValue.
     """
     tensor = _only_input(request)
     if tensor.datatype not in (*_WIDTHS, "BYTES"):
@@ -75,8 +73,8 @@ def pcm_of(datatype: str, content: bytes) -> bytes:
 
 def set_outputs(response: Any, wanted: Sequence[str], text: str, *, is_final: bool) -> None:
     """Put the wanted outputs into a ModelInferResponse."""
-    said = text.encode()
-    contents = {TEXT: _LENGTH.pack(len(said)) + said, IS_FINAL: bytes([is_final])}
+    data = text.encode()
+    contents = {TEXT: _LENGTH.pack(len(data)) + data, IS_FINAL: bytes([is_final])}
     for name in wanted:
         response.outputs.add(name=name, datatype=OUTPUTS[name], shape=[1])
         response.raw_output_contents.append(contents[name])
@@ -101,12 +99,12 @@ def _raw(datatype: str, raw: bytes) -> bytes:
             raise _wrong("content", "it must be one element, with its length before it")
         return raw[_LENGTH.size :]
     if len(raw) % _WIDTHS[datatype]:
-        raise _wrong("content", f"its bytes are no whole number of {datatype} elements")
+        raise _wrong("content", f"it must have a whole number of {datatype} elements")
     return raw
 
 
 def _listed(datatype: str, contents: Any) -> bytes:
-    """Return elements that are fields of the message, not bytes beside it."""
+    """Return elements that are fields of the tensor, not `raw_input_contents`."""
     if datatype == "BYTES":
         if len(contents.bytes_contents) != 1:
             raise _wrong("content", "it must be one element")
@@ -125,7 +123,7 @@ def _check_shape(tensor: Any, content: bytes) -> None:
     elements = 1 if tensor.datatype == "BYTES" else len(content) // _WIDTHS[tensor.datatype]
     if len(shape) not in (1, 2) or shape[:-1] not in ([], [1]) or math.prod(shape) != elements:
         shown = ", ".join(str(size) for size in shape[:4])
-        right = f"it must be [{elements}] or [1, {elements}] for so many elements"
+        right = f"it must be [{elements}] or [1, {elements}] for {elements} elements"
         raise _wrong(f"shape [{shown}{', …' if len(shape) > 4 else ''}]", right)
 
 
@@ -135,13 +133,13 @@ def _wrong(what: str, right: str) -> UnsupportedValue:
 
 VERSION = "1"  # of the only model
 _OTHERS = Others(advisory=("priority", "timeout"))
-# Every sequence here ends with a response that is marked as its last.
+# Requests nothing new: every sequence ends with a response that is marked as its last.
 _IMPLIED = "triton_enable_empty_final_response"
 
 
 class SpeechOptions(msgspec.Struct, frozen=True):
-    """`sample_rate` is that of samples, in Hz. Without `silence_ms` the server's endpointing
-    applies; with `partials` text comes that may still change."""
+    """`sample_rate` is in Hz. Without `silence_ms` the server's endpointing applies; with
+    `partials` responses have text that may still change."""
 
     sample_rate: SampleRate = SAMPLE_RATE
     language: Language | None = None
@@ -158,10 +156,10 @@ class _Sequence(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class KserveRequest:
-    """One request: `request` is its id, `outputs` are those that it wants.
+    """One request: `request` is its id, `outputs` are the names of the requested outputs.
 
-    `sequence` is the id of the sequence that it is of, None without. Only a request that `starts`
-    its sequence has `options` of its own.
+    `sequence` is the id of its sequence, if any. Only a request that `starts` its sequence has
+    `options` of its own.
     """
 
     model: str
@@ -175,7 +173,7 @@ class KserveRequest:
 
 
 def asked_by(request: Any) -> KserveRequest:
-    """Return what a ModelInferRequest asks for. Raises UnsupportedValue, naming what is wrong."""
+    """Parse all fields of a ModelInferRequest but its audio. Raises UnsupportedValue."""
     check("model_name", request.model_name, MODEL)
     check("id", request.id, EVENT_ID)
     if request.model_version not in ("", VERSION):
@@ -205,7 +203,7 @@ def asked_by(request: Any) -> KserveRequest:
 
 
 def unasked(request: Any) -> KserveRequest:
-    """Return what can be said of a request about which nothing was checked yet."""
+    """Return the ids of a request that is not checked yet, for the response to an invalid one."""
     given = request.parameters.get("sequence_id")
     sequence = None if given is None else _value(given)
     if not isinstance(sequence, int | str) or isinstance(sequence, bool):
@@ -244,8 +242,6 @@ def _outputs(request: Any) -> tuple[str, ...]:
     return tuple(wanted) or tuple(OUTPUTS)
 
 
-# The answers to inference requests. No I/O.
-
 PACKAGE = "inference"
 _LARGEST_INT64 = (1 << 63) - 1
 
@@ -263,7 +259,7 @@ def heard(
 ) -> bytes:
     """Return a response of a stream: the text of a segment.
 
-    `asked` is the request that was heard last, `last` the sequence's last response.
+    `asked` is the last request of the sequence so far, `last` marks the sequence's last response.
     """
     response = _response(asked)
     _mark(response, asked, last=last)
@@ -298,7 +294,7 @@ def _response(asked: KserveRequest) -> Any:
 
 
 def _mark(response: Any, asked: KserveRequest, *, last: bool) -> None:
-    """Say of which sequence a response is, and whether it is its last."""
+    """Add the id of the response's sequence, and whether the response is its last."""
     response.parameters["triton_final_response"].bool_param = last
     if isinstance(asked.sequence, str):
         response.parameters["sequence_id"].string_param = asked.sequence

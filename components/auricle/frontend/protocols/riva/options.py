@@ -1,7 +1,7 @@
-"""What Riva's clients ask for in a RecognitionConfig. No I/O.
+"""The options of a RecognitionConfig. No I/O.
 
-What changes the text is honoured or refused. What does not is taken, and the call's metadata says
-that it has no effect.
+Options that change the text are honoured or refused. Others are accepted, and the call's metadata
+names them as having no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from auricle.frontend.transport.options import (
     without_region,
 )
 
-# Numbers of the enum AudioEncoding: samples, and what a container or a header says.
+# Numbers of the enum AudioEncoding: samples, and formats with a header.
 _SAMPLES = {1: "pcm_s16le", 3: "pcm_mulaw", 20: "pcm_alaw"}
 _UNSPECIFIED, _FLAC, _OGGOPUS = 0, 2, 4
 _NAMES = {_FLAC: "FLAC", _OGGOPUS: "OGGOPUS"}
@@ -36,10 +36,10 @@ _LIVE = "LINEAR_PCM, MULAW or ALAW, or unspecified for audio with a WAV header"
 _RECORDED = "LINEAR_PCM, MULAW, ALAW, FLAC or OGGOPUS, or unspecified for a file of any format"
 _G711_RATE = 8_000
 _REFUSED = {
-    "profanity_filter": "the model writes what is said",
+    "profanity_filter": "the model transcribes verbatim",
     "enable_separate_recognition_per_channel": "make a call for each channel",
 }
-# They ask for what the model does or does not do by itself, or for what it does not know.
+# Options that the model decides by itself.
 _ADVISORY = ("enable_automatic_punctuation", "verbatim_transcripts")
 _WORD_TIMES = "word_times"  # of custom_configuration, for live audio
 _STOP_HISTORY = "endpointing_config.stop_history"
@@ -63,11 +63,11 @@ class _Given(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RecognitionOptions:
-    """`encoding` is one of `audio.pcm.ENCODINGS`, None if the audio says it itself.
+    """`encoding` is one of `audio.pcm.ENCODINGS`, None for audio with a header.
 
-    `sample_rate` is in Hz, None if it is not stated; 0 `channels` neither. Without `silence_ms`
-    the server's endpointing applies. `word_offsets`: final text has words, with the times that
-    `words` says. `warnings` are sentences on what has no effect.
+    `sample_rate` (Hz) is None and `channels` 0 if the client does not state them. Without
+    `silence_ms` the server's endpointing applies. `word_offsets`: final text has words; `words`
+    selects the source of their times. `warnings` are sentences about fields without effect.
     """
 
     encoding: str | None
@@ -115,9 +115,9 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
 
 
 def audio_format(options: RecognitionOptions, header: WavHeader | None) -> tuple[str, int]:
-    """Return encoding and sample rate of samples, of which a WAV header may say more.
+    """Return encoding and sample rate of samples, from the options or a WAV header.
 
-    Raises UnsupportedValue if that is not known, or not what was asked for.
+    Raises UnsupportedValue if they are not known, or the options contradict the header.
     """
     if header is not None:
         _agree("encoding", options.encoding, header.encoding)
@@ -143,7 +143,7 @@ def audio_format(options: RecognitionOptions, header: WavHeader | None) -> tuple
 
 
 def refuse_names(field: str, names: Iterable[str]) -> None:
-    """Raise UnsupportedValue if there are any names, of which `field` supports none."""
+    """Raise UnsupportedValue if there are any names: `field` supports none."""
     for name in names:
         raise UnsupportedValue(f"{field} {quoted(name)} is not supported; none is", field)
 
@@ -166,11 +166,11 @@ def _encoding(number: int, *, streaming: bool) -> str | None:
 
 def _agree(field: str, stated: object, found: object) -> None:
     if stated is not None and stated != found:
-        raise UnsupportedValue(f"{field} is {stated}, but the WAV header says {found}", field)
+        raise UnsupportedValue(f"{field} is {stated}, but {found} in the WAV header", field)
 
 
 def _context(contexts: Any, warnings: list[str]) -> str:
-    """Return the phrases that the client expects, as context for the model."""
+    """Return the client's phrases as context for the model."""
     phrases: list[str] = []
     for given in contexts:
         phrases += given.phrases

@@ -6,56 +6,35 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import ClassVar
 
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
-from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.link.words import entries
 from auricle.frontend.protocols.transcriptions import formats
 from auricle.frontend.protocols.transcriptions.form import (
-    ChunkingStrategy,
     TranscriptionForm,
-    parse_form,
+    Upload,
+    parse_as,
     read_form,
     take_upload,
 )
 from auricle.frontend.protocols.transcriptions.formats import TimedTranscript
 from auricle.frontend.recordings.annotations import cut_off, missing_speakers, missing_words
-from auricle.frontend.recordings.requests import (
-    RecordingProtocol,
-    RecordingRequest,
-    RecordingRequests,
-)
-from auricle.frontend.recordings.transcriber import RecordingSegment, Whole, by_speaker
-from auricle.frontend.transport.request_errors import error_body, error_response
+from auricle.frontend.recordings.requests import RecordingEndpoint, RecordingRequest
+from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole, by_speaker
+from auricle.frontend.transport.request_errors import error_body
 
-# The answer to a transcription request: a whole response, or server-sent events as text comes.
-
-# Names what was asked for and has no effect.
+# Header that names the fields without effect.
 _WARNINGS = "Auricle-Warnings"
 Outputs = AsyncGenerator[RecordingSegment | Whole, None]
 
 
-async def answer(outputs: Outputs, request: TranscriptionForm, asked: RecordingRequest) -> None:
-    """Send the whole answer to the request that `asked`."""
-    async with aclosing(outputs) as texts:
-        if request.stream:
-            events = _Chunks(request, asked.name) if request.wants_chunks else _Events(request)
-            await _stream(texts, events, request, asked.send)
-        else:
-            await asked.respond(_response(await _collect(texts), request))
-
-
-def error_event(error: AuricleError) -> bytes:
-    """Return the end of a response that had begun before it failed."""
-    return _event({"type": "error", **error_body(error)})
-
-
 class _Events:
-    """OpenAI's events."""
+    """OpenAI's server-sent events."""
 
     def __init__(self, request: TranscriptionForm) -> None:
         self._request = request
@@ -69,12 +48,12 @@ class _Events:
         return _event({"type": "transcript.text.delta", "delta": gap + segment.text})
 
     def _by_speaker(self, gap: str, segment: RecordingSegment) -> bytes:
-        """Return a delta and a segment for each of those who speak."""
+        """Return a delta and a segment for each saying."""
         events = b""
         for saying in by_speaker(segment):
-            told = formats.diarized_segment(self._sayings, saying)
+            event = formats.diarized_segment(self._sayings, saying)
             delta = {"type": "transcript.text.delta", "delta": gap + saying.text}
-            events += _event({**delta, "segment_id": told["id"]}) + _event(told)
+            events += _event({**delta, "segment_id": event["id"]}) + _event(event)
             self._sayings += 1
             gap = ""
         return events
@@ -82,11 +61,12 @@ class _Events:
     def done(self, seconds: float) -> bytes:
         whole = TimedTranscript(self._segments, seconds)
         done = {"type": "transcript.text.done", "text": whole.text, "usage": formats.usage(seconds)}
-        return _event({**done, **_scores(whole, self._request), **_warnings(self._request, whole)})
+        warnings = _in_body(_warnings(self._request, whole))
+        return _event({**done, **_scores(whole, self._request), **warnings})
 
 
 class _Chunks:
-    """vLLM's chunks, as those of a streamed chat completion."""
+    """vLLM's server-sent events, in the form of a streamed chat completion."""
 
     def __init__(self, request: TranscriptionForm, name: str) -> None:
         self._usage = bool(request.stream_include_usage)
@@ -101,7 +81,7 @@ class _Chunks:
         return self._chunk({"content": gap + segment.text}, None)
 
     def done(self, seconds: float) -> bytes:
-        # The last chunk has no text, so that there is a chunk where nothing was said.
+        # The last chunk has no text, so that a recording without speech has a chunk too.
         last = self._chunk({"content": ""}, "stop")
         if self._usage:
             last += _event({**self._head, "choices": [], "usage": formats.usage(seconds)})
@@ -115,7 +95,7 @@ class _Chunks:
 async def _stream(
     outputs: Outputs, events: _Events | _Chunks, request: TranscriptionForm, send: Send
 ) -> None:
-    """Send each segment's text as a delta, in order, and what follows the last."""
+    """Send each segment's text as a delta, in order, and the end of the stream."""
     begun = False
     # The headers are sent with the first text, so that a failure before it has its own status.
     async for output in outputs:
@@ -143,18 +123,19 @@ async def _collect(outputs: Outputs) -> TimedTranscript:
 
 
 def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Response:
-    headers = _headers(request, transcript)
+    warnings = _warnings(request, transcript)
+    headers = _headers(warnings)
     match request.response_format:
         case "json":
             body = formats.as_json(transcript) | _scores(transcript, request)
-            return JSONResponse(body | _warnings(request), headers=headers)
+            return JSONResponse(body | _in_body(request.warnings), headers=headers)
         case "verbose_json":
             body = formats.as_verbose_json(transcript, request.task, words=request.wants_words)
             body |= _scores(transcript, request)
-            return JSONResponse(body | _warnings(request, transcript), headers=headers)
+            return JSONResponse(body | _in_body(warnings), headers=headers)
         case "diarized_json":
             body = formats.as_diarized_json(transcript)
-            return JSONResponse(body | _warnings(request, transcript), headers=headers)
+            return JSONResponse(body | _in_body(warnings), headers=headers)
         case "text":
             return PlainTextResponse(transcript.text + "\n", headers=headers)
         case "srt":
@@ -169,16 +150,9 @@ def _scores(transcript: TimedTranscript, request: TranscriptionForm) -> dict[str
     return {"logprobs": entries(transcript.tokens)} if request.wants_logprobs else {}
 
 
-def _warnings(
-    request: TranscriptionForm, transcript: TimedTranscript | None = None
-) -> dict[str, object]:
-    found = _told(request, transcript)
-    return {"warnings": found} if found else {}
-
-
-def _told(request: TranscriptionForm, transcript: TimedTranscript | None) -> list[str]:
-    """Return what had no effect, what is not known of words and speakers, and what was cut off."""
-    segments = transcript.segments if transcript else ()
+def _warnings(request: TranscriptionForm, transcript: TimedTranscript) -> list[str]:
+    """Return warnings: fields without effect, missing words and speakers, cut translations."""
+    segments = transcript.segments
     timed = segments if request.wants_words else ()
     return [
         *request.warnings,
@@ -188,15 +162,17 @@ def _told(request: TranscriptionForm, transcript: TimedTranscript | None) -> lis
     ]
 
 
-def _headers(
-    request: TranscriptionForm, transcript: TimedTranscript | None = None
-) -> dict[str, str]:
-    found = _told(request, transcript)
-    return {_WARNINGS: "; ".join(found)} if found else {}
+def _in_body(warnings: list[str]) -> dict[str, object]:
+    return {"warnings": warnings} if warnings else {}
+
+
+def _headers(warnings: list[str]) -> dict[str, str]:
+    return {_WARNINGS: "; ".join(warnings)} if warnings else {}
 
 
 def _stream_head(request: TranscriptionForm) -> Message:
-    fields = {"content-type": "text/event-stream", "cache-control": "no-cache"} | _headers(request)
+    fields = {"content-type": "text/event-stream", "cache-control": "no-cache"}
+    fields |= _headers(request.warnings)
     headers = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
     return {"type": "http.response.start", "status": 200, "headers": headers}
 
@@ -209,59 +185,66 @@ def _body(data: bytes, *, more: bool = True) -> Message:
     return {"type": "http.response.body", "body": data, "more_body": more}
 
 
-class TranscriptionRequests:
+class TranscriptionRequests(RecordingEndpoint):
     """Serves the requests of OpenAI's API for recordings, on the event loop."""
 
-    def __init__(self, requests: RecordingRequests) -> None:
-        self._requests = requests
-        self._frontend = requests.frontend
-        self._settings = requests.frontend.settings
-        self._metrics = requests.frontend.metrics
-        self._protocol = RecordingProtocol(
-            "http",
-            self._transcribe,
-            lambda error, _name: error_response(error),
-            error_event,
-        )
+    name = "http"
+    form: ClassVar[type[TranscriptionForm]] = TranscriptionForm
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. All errors are sent to the client; none are raised."""
-        await self._requests.serve(self._protocol, scope, receive, send)
-
-    async def _transcribe(self, asked: RecordingRequest) -> None:
+    async def answer(self, asked: RecordingRequest) -> None:
+        """Read the form, and send the whole response or a stream of events."""
         async with self._requests.body(asked, read_form) as form:
             upload = await take_upload(form)
-            self._metrics.bytes("http", upload.size)
-            request = parse_form(upload.fields)
+            self._frontend.metrics.bytes("http", upload.size)
+            request = parse_as(upload.fields, self.form)
             self._frontend.check_model(request.model)
-            self._frontend.check_words(request.wants_words, request.words_asked_by)
-            self._frontend.check_speakers(request.wants_speakers, "response_format")
-            recording = asked.recording(
-                upload.path,
-                upload.name,
-                language=request.spoken,
-                languages=request.among,
-                context=request.context,
-                endpointing=endpointing(request.chunking_strategy, self._settings),
-                logprobs=request.needs_logprobs,
-                words=request.wants_words or self._divided_by_words(request),
-                diarize=request.wants_speakers,
-            )
-            texts = self._requests.texts(asked, recording)
-            await asked.while_client_stays(answer(texts, request, asked))
+            recording = self.recording(upload, request)
+            outputs = self.outputs(self._requests.texts(asked, recording), request)
+            await asked.while_client_stays(_answer(outputs, request, asked))
 
-    def _divided_by_words(self, request: TranscriptionForm) -> bool:
-        """Whether the times of words are needed, and there, to divide the text among speakers."""
-        return request.wants_speakers and self._settings.align_model is not None
+    def recording(self, upload: Upload, request: TranscriptionForm) -> Recording:
+        """Return the recording to transcribe. Raises BadRequest if that is not possible here."""
+        self._frontend.check_words(request.wants_words, request.words_asked_by)
+        self._frontend.check_speakers(request.wants_speakers, "response_format")
+        # With the times of words, text can be divided among speakers.
+        divided = request.wants_speakers and self._frontend.settings.align_model is not None
+        return Recording(
+            path=upload.path,
+            name=upload.name,
+            language=request.spoken,
+            languages=request.among,
+            context=request.context,
+            endpointing=self.endpointing(request),
+            logprobs=request.needs_logprobs,
+            words=request.wants_words or divided,
+            diarize=request.wants_speakers,
+        )
+
+    def outputs(self, outputs: Outputs, _request: TranscriptionForm) -> Outputs:
+        """Return the segments of the response."""
+        return outputs
+
+    def endpointing(self, request: TranscriptionForm) -> EndpointingOptions | None:
+        """Return the request's options, the server's as defaults; None to decode all audio."""
+        wanted = request.chunking_strategy
+        return EndpointingOptions.chosen(
+            self._frontend.settings,
+            enabled={"none": False, "auto": None}.get(wanted.type, True),
+            threshold=wanted.threshold,
+            min_silence_ms=wanted.silence_duration_ms,
+            pre_roll_ms=wanted.prefix_padding_ms,
+            recorded=True,
+        )
+
+    def broken(self, error: AuricleError) -> bytes:
+        """Return the last event of a stream that failed."""
+        return _event({"type": "error", **error_body(error)})
 
 
-def endpointing(wanted: ChunkingStrategy, settings: FrontendSettings) -> EndpointingOptions | None:
-    """Return the request's options, the server's as defaults; None to decode all audio."""
-    return EndpointingOptions.chosen(
-        settings,
-        enabled={"none": False, "auto": None}.get(wanted.type, True),
-        threshold=wanted.threshold,
-        min_silence_ms=wanted.silence_duration_ms,
-        pre_roll_ms=wanted.prefix_padding_ms,
-        recorded=True,
-    )
+async def _answer(outputs: Outputs, request: TranscriptionForm, asked: RecordingRequest) -> None:
+    async with aclosing(outputs) as texts:
+        if request.stream:
+            events = _Chunks(request, asked.name) if request.wants_chunks else _Events(request)
+            await _stream(texts, events, request, asked.send)
+        else:
+            await asked.respond(_response(await _collect(texts), request))

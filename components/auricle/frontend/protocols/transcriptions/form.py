@@ -28,7 +28,7 @@ ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt",
 LISTS = ("timestamp_granularities", "keywords", "languages", "include")
 _LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
 _WITH_LOGPROBS = ("json", "verbose_json")
-_UNNAMED = "voices are not known by name; speakers are A, B, … in the order in which they are heard"
+_UNNAMED = "voices have no names; speakers are A, B, … in the order in which they speak"
 _REFUSED = {"known_speaker_names": _UNNAMED, "known_speaker_references": _UNNAMED}
 
 
@@ -41,8 +41,8 @@ class ChunkingStrategy(ServerVadFields, frozen=True, kw_only=True):
 class TranscriptionForm(Hints, frozen=True, kw_only=True):
     """All fields except `file`.
 
-    What changes the text is honoured or refused; `warnings` names what has no effect. `task` is
-    the word for what is asked for, and `chunk` that for a part of the answer, as vLLM names it.
+    Fields that change the text are honoured or refused; `warnings` names those without effect.
+    `task` and `chunk` are the values of these fields in the answer; vLLM names the latter.
     """
 
     task: ClassVar[str] = "transcribe"
@@ -61,13 +61,13 @@ class TranscriptionForm(Hints, frozen=True, kw_only=True):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Whether the answer has log probabilities, in a format that has room for them."""
+        """Whether the answer has log probabilities: not all formats have a field for them."""
         room = not self.wants_chunks if self.stream else self.response_format in _WITH_LOGPROBS
         return bool(self.include) and room
 
     @property
     def needs_logprobs(self) -> bool:
-        """Whether the answer has log probabilities or means of them, as its segments have."""
+        """Whether the answer has log probabilities, of tokens or as means of segments."""
         verbose = self.response_format == "verbose_json" and not self.stream
         return self.wants_logprobs or verbose
 
@@ -81,7 +81,7 @@ class TranscriptionForm(Hints, frozen=True, kw_only=True):
 
     @property
     def wants_speakers(self) -> bool:
-        """Whether the answer says who speaks."""
+        """Whether the answer names speakers."""
         return self.response_format == "diarized_json" and not (self.stream and self.wants_chunks)
 
     @property
@@ -91,17 +91,17 @@ class TranscriptionForm(Hints, frozen=True, kw_only=True):
 
     @property
     def words_asked_by(self) -> str:
-        """The field that asks for words."""
+        """The field that requests words."""
         return "timestamp_granularities" if self.line_characters is None else "max_line_characters"
 
     @property
     def wants_chunks(self) -> bool:
-        """Whether a stream is one of vLLM's chunks: only its clients send this field."""
+        """Whether a stream consists of vLLM's chunks: only its clients send this field."""
         return self.stream_include_usage is not None
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on what was asked for and has no effect."""
+        """Sentences about the fields without effect."""
         found = self.without_effect
         if self.temperature:
             found.append("temperature has no effect: decoding is greedy")
@@ -112,29 +112,33 @@ class TranscriptionForm(Hints, frozen=True, kw_only=True):
         if self.response_format == "diarized_json" and not self.wants_speakers:
             found.append("response_format has no effect: a stream of chunks has no speakers")
         if self.max_line_characters is not None and not self.wants_words:
-            found.append("max_line_characters has no effect: lines are those of srt and vtt")
+            found.append("max_line_characters has no effect: only srt and vtt have lines")
         if self.stream_continuous_usage_stats:
             found.append("stream_continuous_usage_stats has no effect")
         if self.max_completion_tokens is not None:
             found.append("max_completion_tokens has no effect: the server bounds every part")
         return found
 
+    def check(self) -> None:
+        """Raise UnsupportedValue if fields contradict one another, or together are too long."""
+        _ = self.context, self.spoken
+
 
 F = TypeVar("F", bound=TranscriptionForm)
 
 
 def parse_form(fields: Iterable[tuple[str, str]]) -> TranscriptionForm:
-    """Parse the fields. Raises UnsupportedValue as `parse_as`."""
+    """Parse the fields of a transcription; see `parse_as`."""
     return parse_as(fields, TranscriptionForm)
 
 
 def parse_as(fields: Iterable[tuple[str, str]], kind: type[F]) -> F:
-    """Parse the fields of a kind of request.
+    """Parse and check the fields of a kind of request.
 
-    Raises UnsupportedValue, naming the field and what would be valid.
+    Raises UnsupportedValue, which names the field and its valid values.
     """
     form = read(kind, _nested(fields), switches=LENIENT_SWITCHES)
-    _ = form.context, form.spoken  # checked here, before the recording is looked at
+    form.check()
     return form
 
 
@@ -167,7 +171,7 @@ def _twice(name: str) -> UnsupportedValue:
 
 
 def _strategy(text: str) -> Any:
-    """Parse `auto`, `none`, or a JSON object; what is none stays as it is."""
+    """Parse `auto`, `none`, or a JSON object; other text is returned unchanged."""
     if not text.lstrip().startswith("{"):
         return {"type": text}
     with suppress(msgspec.DecodeError, RecursionError):
@@ -204,7 +208,7 @@ class Upload:
 
 
 async def read_form(request: Request, check_size: CheckSize) -> FormData:
-    """Read a request's form; see `Uploads.taken`. Raises BadRequest if it is none."""
+    """Read a request's form; see `Uploads.taken`. Raises BadRequest if the body is not a form."""
     _check_type(request.headers.get("content-type", ""))
     if (length := request.headers.get("content-length", "")).isdigit():
         check_size(int(length))
@@ -223,14 +227,14 @@ def _check_type(content_type: str) -> None:
         raise BadRequest(f"the body must be multipart/form-data, not {quoted(content_type)}")
     charset = options.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in _CHARSETS:
-        # Python has others that fail in ways of their own, take long, or give half characters.
+        # Python's other codecs raise other errors, are slow, or return half characters.
         raise BadRequest(f"the form's charset must be utf-8, not {quoted(charset)}")
 
 
-def _form_fault(said: str) -> str:
-    """Return our words for what starlette says of a form."""
+def _form_fault(detail: str) -> str:
+    """Translate starlette's error about a form into ours."""
     for theirs, ours in _FORM_FAULTS.items():
-        if said.startswith(theirs):
+        if detail.startswith(theirs):
             return ours
     return "the form cannot be read: it is not valid multipart/form-data"
 

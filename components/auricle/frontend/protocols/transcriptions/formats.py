@@ -17,14 +17,11 @@ from auricle.protocol.stream import Word
 from auricle.transcript import subtitles
 from auricle.transcript.subtitles import Cue
 
-# Cuts a segment's text into subtitles that can be read, at its words. No I/O.
-
 
 def lines(whole: Cue, words: Sequence[Word], most: int) -> Iterator[Cue]:
-    """Yield subtitles of one line of at most `most` characters; a longer word is a line.
+    """Cut a segment into subtitles of one line of at most `most` characters, at its words.
 
-    Where the times of words are not known the segment stays `whole`, on several lines: when each
-    of them was said, nobody knows.
+    A longer word is a line. Without times of words the segment stays `whole`, on several lines.
     """
     if not words:
         yield Cue(whole.start_ms, whole.end_ms, "\n".join(textwrap.wrap(whole.text, most)))
@@ -42,7 +39,7 @@ def _cue(line: Sequence[Word]) -> Cue:
     return Cue(line[0].start_ms, line[-1].end_ms, "".join(word.text for word in line).strip())
 
 
-_LETTERS = string.ascii_uppercase  # more than a session has speakers: see MOST_SPEAKERS
+_LETTERS = string.ascii_uppercase  # more than the speakers of a session: see MOST_SPEAKERS
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class TimedTranscript:
 
     @property
     def tokens(self) -> tuple[ScoredToken, ...]:
-        """The tokens of the whole text; empty unless they were asked for."""
+        """The tokens of the whole text; empty unless they were requested."""
         return joined((segment.text, segment.tokens) for segment in self.segments)
 
     @property
@@ -82,9 +79,9 @@ def as_json(transcript: TimedTranscript) -> dict[str, object]:
 def as_verbose_json(
     transcript: TimedTranscript, task: str = "transcribe", *, words: bool = False
 ) -> dict[str, object]:
-    """Return the body for `verbose_json`, without what only OpenAI's decoder for Whisper knows.
+    """Return the body for `verbose_json`, without the fields of OpenAI's decoder for Whisper.
 
-    With `words` it has them too, as far as they are known.
+    With `words` it has the words with known times.
     """
     timed = {"words": _words(transcript)} if words else {}
     return {
@@ -132,7 +129,7 @@ def as_diarized_json(transcript: TimedTranscript) -> dict[str, object]:
 def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
     """Return a segment of `diarized_json`, which is an event of a stream too; `number` from 0.
 
-    Speakers are A, B, … in the order in which they are heard, or `unknown`.
+    Speakers are A, B, … in the order in which they speak, or `unknown`.
     """
     return {
         "type": "transcript.text.segment",
@@ -159,12 +156,12 @@ def _words(transcript: TimedTranscript) -> list[dict[str, object]]:
 
 
 def as_srt(transcript: TimedTranscript, line: int | None = None) -> str:
-    """Return SubRip subtitles, of segments or of lines of at most so many characters."""
+    """Return SubRip subtitles of segments, or of lines of at most `line` characters."""
     return subtitles.as_srt(_cues(transcript, line))
 
 
 def as_vtt(transcript: TimedTranscript, line: int | None = None) -> str:
-    """Return WebVTT subtitles, of segments or of lines of at most so many characters."""
+    """Return WebVTT subtitles of segments, or of lines of at most `line` characters."""
     return subtitles.as_vtt(_cues(transcript, line))
 
 
