@@ -1,16 +1,15 @@
-"""Whether audio in parts gives what a model makes of the whole, for every architecture.
+"""Whether audio in parts and whole audio give the same answers, for every architecture.
 
     python -m benchmarks.architectures --out FILE [--quick | --smoke] [--only MODEL...] [--resume]
 
-A small checkpoint of random weights in each published format is encoded as a live segment grows, by
-an encode worker, and decoded at every point of the grid (640 ms) and at the end. Beside it
-transformers' own model gets all audio so far at each of these points. Compared are embeddings,
-logits and greedy tokens; random weights show every wrong tensor and position, and say nothing about
-words.
+With a small checkpoint of random weights in each published format, an encode worker encodes a live
+segment as it grows, which is decoded at every grid point (640 ms) and at the end. At each of these
+points transformers' own model gets all audio so far. Compared are embeddings, logits and greedy
+tokens; random weights reveal every wrong tensor and position, but nothing about words.
 
-An answer that differs is a tie if all logits of its first different token agree within 1e-4, so
-that each model has the two tokens within 2e-4 of each other. FILE is written after each recording,
-and `--resume` goes on with it.
+A different answer is a tie if all logits of its first different token agree within 1e-4, so that
+each model has the two tokens within 2e-4 of each other. FILE is written after each recording, and
+`--resume` continues it.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -47,10 +47,10 @@ from auricle_testing.checkpoints.other_models import (
 )
 from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
 from auricle_testing.split_path import GRID, GrowingSegment, Worker, encode_worker, greedy_logits
-from benchmarks import results
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Run, UsageError, environment
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import spoken
-from benchmarks.streaming.environment import environment
+from benchmarks.speech import spoken
 
 KINDS: dict[str, Callable[[Path], Listens]] = {
     "Qwen3-ASR": random_qwen3_asr,
@@ -71,10 +71,10 @@ Samples = npt.NDArray[np.float32]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """Two answers up to their first different token, which is number `at`.
+    """Two answers up to their first different token, number `at`.
 
-    Margins are by how much each model prefers its own token to the other's; `logits` is the largest
-    difference between theirs of that token.
+    A margin is by how much a model prefers its own token to the other's; `logits` is the largest
+    difference between the logits of both models there.
     """
 
     at: int
@@ -86,14 +86,14 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def tie(self) -> bool:
-        """Whether it is of rounding only."""
+        """Whether only rounding differs."""
         return self.logits <= _TIE
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What one recording showed; lists are over its decodes.
+    """The outcome of one recording; lists are over its decodes.
 
-    `logits` are largest differences, up to the first token that differs. `crc` is the audio's.
+    `logits` are largest differences, up to the first different token. `crc` is the audio's.
     """
 
     samples: int
@@ -108,7 +108,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def figures(rows: Sequence[Row]) -> dict[str, float]:
-    """Return what is published of one architecture."""
+    """Return the figures of one architecture."""
     decodes = sum(len(row.answers) for row in rows)
     different = [one for row in rows for one in row.differences]
     ties = [one for one in different if one.tie]
@@ -137,8 +137,8 @@ def _median(parts: Iterable[list[float]]) -> float:
 def difference(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[float, Difference | None]:
     """Compare the logits of two answers, (tokens, vocabulary).
 
-    Returns their largest difference up to the first different token, and what is known of that;
-    None if the answers are the same. Raises ValueError if one only ends earlier.
+    Returns their largest difference up to the first different token, and the Difference there; None
+    if the answers are equal. Raises ValueError if one only ends earlier.
     """
     shared = min(len(ours), len(theirs))
     # A token that is never generated has no finite logit in either.
@@ -162,7 +162,7 @@ def difference(ours: torch.Tensor, theirs: torch.Tensor) -> tuple[float, Differe
 
 
 def _recordings(size: str) -> list[Samples]:
-    """Return the bundled recordings, and shorter ones that are synthesised."""
+    """Return the bundled recordings, and shorter synthesised ones."""
     found = [recordings.samples(name) for name in recordings.NAMES]
     if size == "smoke":
         return [min(found, key=len)]
@@ -182,8 +182,8 @@ class _Model:
     decoder: Decoder
     prompt: PromptFormat
 
-    async def heard(self, samples: Samples) -> Row:
-        """Return what one recording shows, as it grows."""
+    async def row(self, samples: Samples) -> Row:
+        """Return the outcome of one recording, as it grows."""
         pcm = to_int16(samples)
         segment = GrowingSegment(self.worker, pcm)
         head, tail = self.prompt.head(""), self.prompt.tail(None)
@@ -208,11 +208,11 @@ class _Model:
 
 async def _compared(
     make: Callable[[Path], Listens],
-    heard: Sequence[Samples],
+    recorded: Sequence[Samples],
     rows: list[Row],
     done: Callable[[], None],
 ) -> None:
-    """Add to `rows` what the recordings show that it does not have yet; call `done` after each."""
+    """Add the missing rows of the recordings to `rows`; call `done` after each."""
     with tempfile.TemporaryDirectory() as directory:
         stock = make(Path(directory))
         checkpoint = open_checkpoint(Path(directory))
@@ -221,12 +221,12 @@ async def _compared(
         decoder, prompt = decoder_of(checkpoint, options), PromptFormat(checkpoint)
         async with encode_worker(checkpoint, encoder_for(checkpoint, settings)) as worker:
             model = _Model(stock, worker, decoder, prompt)
-            for samples in heard[len(rows) :]:
-                rows.append(await model.heard(samples))
+            for samples in recorded[len(rows) :]:
+                rows.append(await model.row(samples))
                 done()
 
 
-def resumed(found: results.Result, heard: Sequence[Samples], size: str) -> dict[str, list[Row]]:
+def resumed(found: dict[str, Any], recorded: Sequence[Samples], size: str) -> dict[str, list[Row]]:
     """Return the rows of a file that was written before, by architecture.
 
     Raises ValueError if it is of another commit, size or audio.
@@ -234,12 +234,13 @@ def resumed(found: results.Result, heard: Sequence[Samples], size: str) -> dict[
     commit = environment()["commit"]
     if (found["environment"]["commit"], found["size"]) != (commit, size):
         raise ValueError(
-            f"it is of {found['environment']['commit']}, {found['size']}; this is {commit}, {size}"
+            f"the file is from {found['environment']['commit']}, {found['size']}; this is "
+            f"{commit}, {size}"
         )
     rows = msgspec.convert(found["rows"], dict[str, list[Row]])
     for name, those in rows.items():
-        if [row.crc for row in those] != [_crc(one) for one in heard[: len(those)]]:
-            raise ValueError(f"{name} heard other recordings than are there now")
+        if [row.crc for row in those] != [_crc(one) for one in recorded[: len(those)]]:
+            raise ValueError(f"the recordings of {name} have changed since")
     return rows
 
 
@@ -247,42 +248,40 @@ def _crc(samples: Samples) -> int:
     return zlib.crc32(to_int16(samples).tobytes())
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="12 recordings")
-    scale.add_argument("--smoke", action="store_true", help="one recording: only whether it runs")
-    parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--resume", action="store_true", help="go on with FILE")
-    arguments = parser.parse_args()
-    size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
-    heard = _recordings(size)
+def _architectures(run: Run) -> None:
+    recorded = _recordings(run.size)
     rows: dict[str, list[Row]] = {}
-    if arguments.resume:
+    if run.arguments.resume:
+        assert run.out is not None
         try:
-            rows = resumed(json.loads(arguments.out.read_text()), heard, size)
-        except (OSError, ValueError, KeyError) as error:
-            parser.error(f"--resume: {error}")
+            rows = resumed(harness.read(run.out), recorded, run.size)
+        except (ValueError, KeyError) as error:
+            raise UsageError(f"--resume: {error}") from None
 
-    def write() -> None:
-        results.write(
-            arguments.out,
-            {
-                "size": size,
-                "architectures": {name: figures(those) for name, those in rows.items() if those},
-                "audio_seconds": sum(map(len, heard)) / recordings.SAMPLE_RATE,
-                "rows": msgspec.to_builtins(rows),
-            },
-        )
+    def save() -> None:
+        run.extra |= {
+            "size": run.size,
+            "architectures": {name: figures(those) for name, those in rows.items() if those},
+            "audio_seconds": sum(map(len, recorded)) / recordings.SAMPLE_RATE,
+            "rows": msgspec.to_builtins(rows),
+        }
+        run.save()
 
-    for name in arguments.only:
-        asyncio.run(_compared(KINDS[name], heard, rows.setdefault(name, []), write))
+    for name in run.arguments.models:
+        asyncio.run(_compared(KINDS[name], recorded, rows.setdefault(name, []), save))
         print(name, json.dumps(figures(rows[name]), indent=1), flush=True)
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", nargs="+", choices=KINDS, default=list(KINDS), dest="models", metavar="MODEL"
+    )
+    parser.add_argument("--resume", action="store_true", help="continue FILE")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"architectures": _architectures}, arguments=_arguments
+)
+
 if __name__ == "__main__":
-    main()
+    harness.main(BENCHMARK)

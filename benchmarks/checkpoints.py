@@ -3,15 +3,14 @@
     python -m benchmarks.checkpoints 60m --output build/checkpoints/60m
 
 `60m` is small enough for a CPU; `0.6b` and `1.7b` have the geometries of Qwen/Qwen3-ASR-0.6B and
--1.7B, for a GPU. The output head is zero for every token that is not a word, so a decode ends only
-at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English
-speech.
+-1.7B, for a GPU. The output head is zero for every token except words, so that a decode ends only
+at `max_tokens`. The benchmarks use 3.5 tokens per second of audio, the rate of fast English speech.
 
-`0.6b-steady` continues an answer as it began, as trained weights do: each word follows another
-whatever is heard, so drafts are accepted. All of its layers are computed in full.
+`0.6b-steady` continues an answer as it began, as trained weights do: each word determines the next
+one regardless of the audio, so that drafts are accepted. All of its layers are computed in full.
 
-`tiny` only shows that a program runs; `1.7b-encoder` has the larger one's encoder before a decoder
-of one layer.
+`tiny` only shows that a program runs; `1.7b-encoder` has the encoder of `1.7b` and a decoder of one
+layer.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from benchmarks.harness import Benchmark, main
 from models.training.export import write_processor_files
 from models.training.geometry import demo_config
 from models.training.model import DemoModel
@@ -39,8 +39,8 @@ _SYLLABLES = [c + v for c in "bdfghjklmnprstvwz" for v in ("a", "e", "i", "o", "
 class Size:
     """The differences from the demo checkpoint's config, and the number of words.
 
-    The decoder of a `steady` one adds next to nothing to a token's embedding, from which its head
-    derives the next word.
+    The decoder of a `steady` one hardly changes a token's embedding, from which its head derives
+    the next word.
     """
 
     audio: dict[str, int]
@@ -169,13 +169,20 @@ def _steady(weights: dict[str, torch.Tensor], output: Path) -> None:
     weights["thinker.lm_head.weight"][words] = following.roll(1, dims=0)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    write_checkpoint(SIZES[arguments.size], arguments.output)
 
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={
+        "checkpoint": lambda run: write_checkpoint(SIZES[run.arguments.size], run.arguments.output)
+    },
+    arguments=_arguments,
+    sizes=(),
+    out=None,
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

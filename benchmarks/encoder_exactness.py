@@ -3,10 +3,10 @@
     python -m benchmarks.encoder_exactness
 
 The encoder has the full published geometry; windows of mixed lengths share a pass. Prints the
-largest absolute difference of an embedding, per geometry, precision and way: `varlen` and `padded`
-are one kernel a layer for all windows; `buckets` is the same with passes filled up to a bucket and
-recorded (as CUDA graphs on a GPU; a CPU repeats them). On a CPU a plain kernel stands in for
-`varlen`'s. Fails if a difference in float32 is above 1e-4.
+largest absolute difference of an embedding, by geometry, precision and way: `varlen` and `padded`
+are one kernel per layer for all windows; `buckets` is the same with passes padded to a bucket and
+recorded (as CUDA graphs on a GPU; a CPU repeats them). On a CPU a plain kernel replaces `varlen`'s.
+Exits with 1 if a difference in float32 is above 1e-4.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from auricle.workers.encode.attention import Attention, attention_for
 from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs, EagerRecorder
 from auricle.workers.encode.encoder import Encoder, MelWindow
 from benchmarks.checkpoints import SIZES, write_checkpoint
+from benchmarks.harness import Benchmark, Run, main
 
 FRAMES = (800, 64, 800, 436, 8, 100, 564, 1)
 MOST = 1e-4  # in float32
@@ -36,7 +37,7 @@ _FLOOR = -6.0
 
 @dataclass(frozen=True)
 class Difference:
-    """`largest` between any two values, of which the largest is `value`."""
+    """The `largest` difference of an embedding, and its largest absolute value."""
 
     size: str
     dtype: str
@@ -46,14 +47,14 @@ class Difference:
 
     @property
     def passes(self) -> bool:
-        """Whether float32 is as exact as it must be; others have no bound."""
+        """Whether float32 is exact; other types have no bound."""
         return self.dtype != "float32" or self.largest <= MOST
 
 
 def differences(
     size: str, dtypes: Sequence[str], device: str, layers: int | None
 ) -> Iterator[Difference]:
-    """Yield those of one geometry; `layers` cuts its encoder short."""
+    """Yield the differences of one geometry; `layers` truncates its encoder."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = _checkpoint(size, Path(folder), layers)
         for dtype in dtypes:
@@ -96,15 +97,9 @@ def _encoded(encoder: Encoder) -> torch.Tensor:
     return torch.cat(embeddings).float().cpu()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", nargs="+", default=["0.6b", "1.7b"], choices=SIZES)
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--layers", type=int, help="of the encoder; all by default")
-    arguments = parser.parse_args()
+def _exactness(run: Run) -> None:
+    arguments, passed = run.arguments, True
     print(f"{'geometry':9} {'precision':9} {'way':16} {'max abs diff':>12} {'largest value':>14}")
-    passed = True
     for size in arguments.sizes:
         for one in differences(size, arguments.dtypes, arguments.device, arguments.layers):
             passed &= one.passes
@@ -116,5 +111,16 @@ def main() -> None:
         sys.exit(f"float32 differs by more than {MOST}")
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sizes", nargs="+", default=["0.6b", "1.7b"], choices=SIZES)
+    parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--layers", type=int, help="of the encoder; all by default")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"exactness": _exactness}, arguments=_arguments, sizes=(), out=None
+)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,10 +1,10 @@
-"""What a chunk of live audio costs the encoder of each kind of model, at its published sizes.
+"""Encoder cost of a chunk of live audio for each kind of model, at its published sizes.
 
     python -m benchmarks.encoder_kinds
 
-Arithmetic, of matrix products: no checkpoint is needed. A segment is decoded every 640 ms; finished
-windows are encoded once, finished seconds convolved once, and chunks of 30 s again each time. Of an
-encoder that hears no future, nothing is computed again but a block of 0.32 s that was not whole.
+Counts the arithmetic of matrix products, without a checkpoint. A segment is decoded every 640 ms;
+finished windows are encoded once, finished seconds convolved once, and chunks of 30 s again each
+time. A causal encoder computes nothing again except an incomplete block of 0.32 s.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
 from auricle.workers.encode.causal import CausalCost
 from auricle.workers.encode.cost import EncoderCost, PassCost
 from auricle.workers.encode.whole_chunks import WholeChunkCost
+from benchmarks.harness import Benchmark, Run, main
 
 _GRID_FRAMES = 64
 _SEGMENT_SECONDS = (15, 30)
@@ -53,7 +54,7 @@ def gflops_a_chunk(kind: Kind, seconds: int) -> float:
 
 
 def _decode(kind: Kind, frames: int) -> int:
-    """Return the FLOPs of what is encoded when a segment has so many samples of 10 ms."""
+    """Return the FLOPs of the decode of a segment of `frames` of 10 ms."""
     if kind.causal:
         return _causal(kind, frames)
     geometry, cost = _sizes(kind)
@@ -64,7 +65,7 @@ def _decode(kind: Kind, frames: int) -> int:
 
 
 def _causal(kind: Kind, frames: int) -> int:
-    """The same of an encoder that hears no future; the last frame comes one sample later."""
+    """Return the same for a causal encoder; the last frame comes one sample later."""
     cost = CausalCost(kind.width, kind.layers, _PAST, _STEM, _PROJECTED, kind.hidden)
     there, before = frames - 1, max(0, frames - _GRID_FRAMES - 1)
     first = before // BLOCK_FRAMES * BLOCK_FRAMES
@@ -82,7 +83,7 @@ def _sizes(kind: Kind) -> tuple[Geometry, PassCost]:
     return Geometry(_BLOCK, _WINDOW, *shared), cost
 
 
-def main() -> None:
+def _table(_run: Run) -> None:
     """Print a table."""
     lengths = " | ".join(f"segments of {seconds} s" for seconds in _SEGMENT_SECONDS)
     print(f"| GFLOP a chunk of 640 ms | {lengths} |")
@@ -91,5 +92,7 @@ def main() -> None:
         print(f"| {kind.name} | {found} |")
 
 
+BENCHMARK = Benchmark(description=__doc__, parts={"table": _table}, sizes=(), out=None)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.encoder_work
 
-Counts, over a session in 30 s segments at 640 ms chunks, the windows and blocks that go
-through the encoder and the FLOPs of its matrix products, for the demo geometry and that of
-Qwen/Qwen3-ASR-0.6B. Also measures the demo encoder's time for one session's decodes, with the
-three methods in turn in one process and one thread.
+Counts, over a session in 30 s segments at 640 ms chunks, the windows and blocks of the encoder and
+the FLOPs of its matrix products, for the geometries of the demo and of Qwen/Qwen3-ASR-0.6B. Also
+measures the demo encoder's time for one session's decodes, with the three methods in turn in one
+process and one thread.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from auricle.checkpoints.geometry import Geometry, read_geometry
 from auricle.workers.encode.cost import EncoderCost
 from auricle.workers.encode.encoder import Encoder, MelBlock
 from benchmarks.checkpoints import SIZES
+from benchmarks.harness import Benchmark, Run, main
 from models.training.geometry import demo_config
 
 _CHUNK_FRAMES = 64
@@ -113,10 +114,7 @@ def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
     return time.perf_counter() - began
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+def _work(run: Run) -> None:
     torch.set_num_threads(1)
     checkpoint = open_checkpoint(_MODEL)
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
@@ -146,7 +144,7 @@ def main() -> None:
                     f"| {total / seconds / 1e9:.2f} | {total / least:.2f} |"
                 )
     times: dict[str, list[float]] = {way: [] for way in WAYS}
-    for _ in range(arguments.repeats):
+    for _ in range(run.arguments.repeats):
         for way in WAYS:
             times[way].append(seconds_of(decodes(60, checkpoint.geometry, way), encoder))
     least = statistics.median(times["new seconds only"])
@@ -155,5 +153,13 @@ def main() -> None:
         print(f"models/demo, 60 s, {way}: {median:.2f} s, {median / least:.2f} of new seconds only")
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--repeats", type=int, default=5)
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"work": _work}, arguments=_arguments, sizes=(), out=None
+)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.footprint [--starts 3]
 
-Memory is the proportional set size of all processes together (shared pages
-counted once), after one recording was transcribed live. The read time is measured by the PD
-worker, from the NIXL request until the window is verified in the landing slab. The first words are
-those of `auricle demo`, from the start of the command, its graph included.
+Figures are medians. Memory is the proportional set size of all processes together (shared pages
+counted once), after one recording was transcribed live. The PD worker measures the read time, from
+the NIXL request until the window is verified in its slab. The first words are shown by `auricle
+demo`, whose time runs from the start of the command and includes its graph.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from auricle.client.stream import stream_file
 from auricle_testing import recordings
 from auricle_testing.commands import auricle
 from auricle_testing.server import Server, serving
+from benchmarks.harness import Benchmark, Run, main
 
 
 def memory_mib(server: Server) -> dict[str, float]:
@@ -50,7 +51,7 @@ def mean_read_ms(server: Server) -> float:
 
 
 def seconds_to_first_words() -> float:
-    """Return how long `auricle demo` says that a newcomer waited for a word."""
+    """Return the time to the first word that `auricle demo` reports."""
     done = auricle("demo", "--port", "0", "--once")
     found = re.search(r"First words ([\d.]+) s after the command", done.stdout)
     if found is None:
@@ -58,17 +59,11 @@ def seconds_to_first_words() -> float:
     return float(found[1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--starts", type=int, default=3)
-    arguments = parser.parse_args()
-    seconds: list[float] = []
-    totals: list[float] = []
-    reads: list[float] = []
-    words: list[float] = []
-    for _ in range(arguments.starts):
+def _footprint(run: Run) -> dict[str, float]:
+    ready, totals, reads, words = list[float](), list[float](), list[float](), list[float]()
+    for _ in range(run.arguments.starts):
         with serving() as server:
-            seconds.append(server.seconds_to_ready)
+            ready.append(server.seconds_to_ready)
             asyncio.run(transcribe(server))
             sizes = memory_mib(server)
             totals.append(sum(sizes.values()))
@@ -76,11 +71,25 @@ def main() -> None:
         words.append(seconds_to_first_words())
     for name, size in sizes.items():
         print(f"{name:32} {size:8.0f} MiB")
-    print(f"seconds to ready: median {statistics.median(seconds):.1f} of {seconds}")
-    print(f"seconds to the demo's first words: median {statistics.median(words):.1f} of {words}")
-    print(f"mean NIXL read: median {statistics.median(reads):.2f} ms of {reads}")
-    print(f"memory: median {statistics.median(totals):.0f} MiB")
+    measured = {
+        "seconds_to_ready": ready,
+        "seconds_to_first_words": words,
+        "mean_nixl_read_ms": reads,
+        "memory_mib": totals,
+    }
+    for name, values in measured.items():
+        print(f"{name}: {[round(value, 2) for value in values]}")
+    return {name: statistics.median(values) for name, values in measured.items()}
 
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--starts", type=int, default=3)
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"footprint": _footprint}, arguments=_arguments, sizes=(),
+    out="optional",
+)  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

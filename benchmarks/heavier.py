@@ -2,11 +2,10 @@
 
     python -m benchmarks.heavier 3x --output build/checkpoints/3x
 
-A server that is compared on a model as small as the demo's is compared on everything but the
-model. These checkpoints cost about 3, 10 and 30 times as much and say the same, since nothing is
-trained: feed-forward layers are wider, with zeros in what leads out of the new part, and layers
-are more, with zeros in all that leads out of the new ones. Both are computed in full by every
-server, as none looks for zeros.
+With a model as small as the demo's, a comparison of servers measures everything except the model.
+These checkpoints cost about 3, 10 and 30 times as much and give the same text, without training:
+feed-forward layers are wider, with zero output weights of the new part, and there are more layers,
+with zero output weights. Every server computes both in full, as none skips zeros.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+
+from benchmarks.harness import Benchmark, main
 
 _DEMO = Path(__file__).parent.parent / "models/demo"
 
@@ -53,8 +54,8 @@ SIZES = {
 
 @dataclass(frozen=True)
 class _Names:
-    """How a stack's weights are called: what is widened, by rows or by columns, and what leads
-    back into the residual stream."""
+    """Names of a stack's weights: widened by rows, widened by columns, and outputs into the
+    residual stream."""
 
     prefix: str
     rows: tuple[str, ...]
@@ -135,7 +136,7 @@ def _grown(
 
 
 def _wider(layer: dict[str, torch.Tensor], names: _Names, width: int) -> dict[str, torch.Tensor]:
-    """Repeat what leads into the feed-forward layer; what leads out of the new part is zero."""
+    """Repeat the input weights of the feed-forward layer; the new output weights are zero."""
     wider = dict(layer)
     for name in names.rows:
         known = layer[name]
@@ -149,20 +150,24 @@ def _wider(layer: dict[str, torch.Tensor], names: _Names, width: int) -> dict[st
 
 
 def _idle(layer: dict[str, torch.Tensor], names: _Names) -> dict[str, torch.Tensor]:
-    """Return a layer that computes what `layer` does and adds nothing to the residual stream."""
+    """Return a layer with the same computation that adds nothing to the residual stream."""
     return layer | {name: torch.zeros_like(layer[name]) for name in names.out}
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("size", choices=SIZES)
     parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args()
-    write_heavier(SIZES[arguments.size], arguments.output)
 
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={
+        "checkpoint": lambda run: write_heavier(SIZES[run.arguments.size], run.arguments.output)
+    },
+    arguments=_arguments,
+    sizes=(),
+    out=None,
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.kv_reuse
 
-Many live sessions take turns on one vLLM engine with models/demo, each decoding its
-30 s segments every 640 ms. `hit rate` is prompt tokens found in the KV cache, of those
-that an earlier decode of the segment had computed and that had not changed since.
+Many live sessions take turns on one vLLM engine with models/demo, each decoding its 30 s segments
+every 640 ms. `hit rate` is the share of reusable prompt tokens found in the KV cache: tokens that
+an earlier decode of the segment computed and that have not changed since.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from auricle.workers.pd.engine import GenerateRequest
 from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions
 from auricle_testing.server import ROOT
+from benchmarks.harness import Benchmark, main
 
 _MODEL = ROOT / "models/demo"
 _CHUNK_FRAMES, _SEGMENT_FRAMES, _WINDOW_FRAMES = 64, 3_000, 800
@@ -101,7 +102,7 @@ class Bench:
         placed = []
         for index, start in enumerate(range(0, session.frames, _WINDOW_FRAMES)):
             frames = min(_WINDOW_FRAMES, session.frames - start)
-            # What the content of a key stands for: session, segment, window, how far it has grown.
+            # The content of a key: session, segment, window, and its length so far.
             content = f"{session.number:08x}{session.segment:08x}{index:08x}{frames:08x}"
             key = content + tenant_mark(_TENANT)
             placed.append(self._put(session.number * _SLOTS + index, key, frames))
@@ -136,7 +137,7 @@ async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
 
 
 async def run(subject: Bench, sessions: int, rounds: int) -> Total:
-    """Run sessions in turn, each at another position of its segment."""
+    """Run sessions in turn, each at a different position of its segment."""
     live = [LiveSession(i, _start(i, sessions)) for i in range(sessions)]
     total = Total()
     for _ in range(rounds):
@@ -162,7 +163,7 @@ def _useful_blocks(sessions: int, block_size: int) -> int:
 
 
 def _start(session: int, sessions: int) -> int:
-    """Mel frames a session has at the beginning: each is at another place of its segment."""
+    """Return the mel frames of a session at the beginning: each is elsewhere in its segment."""
     return session * _SEGMENT_FRAMES // sessions // _CHUNK_FRAMES * _CHUNK_FRAMES
 
 
@@ -206,14 +207,21 @@ async def scarce(sessions: int, rounds: int, block_size: int) -> None:
         )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sessions", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=94)
-    arguments = parser.parse_args()
-    asyncio.run(block_sizes(arguments.rounds))
-    asyncio.run(scarce(arguments.sessions, arguments.rounds, 32))
 
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={
+        "block_sizes": lambda run: asyncio.run(block_sizes(run.arguments.rounds)),
+        "scarce": lambda run: asyncio.run(scarce(run.arguments.sessions, run.arguments.rounds, 32)),
+    },
+    arguments=_arguments,
+    sizes=(),
+    out=None,
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

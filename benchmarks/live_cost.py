@@ -1,19 +1,19 @@
-"""What live sessions cost with a configuration, at a published model's true size.
+"""The cost of live sessions with a configuration, at a published model's true size.
 
     python -m benchmarks.live_cost --config configs/cpu-0.6b.yaml --out build/live-cost.json
                                    [--model 0.6b-steady] [--sessions 1 2] [--seconds 30]
                                    [--dtype float32] [--chunk-ms 2000] [--smoke]
 
-The graph is started with that configuration and a checkpoint of random weights, which is written
-at the first use (`benchmarks.checkpoints`). Sessions, so many at a time, speak in real time. The
-text is nonsense, but of the length of fast English speech (3.5 tokens per second), and continues as
-it began, so that drafts are accepted as with trained weights. Answers never end by themselves, so
-the loop guard, which drops such answers, is off.
+The graph runs with that configuration and a checkpoint of random weights, which is written at the
+first use (`benchmarks.checkpoints`). `--sessions` speak concurrently in real time. The text is
+meaningless, but has the length of fast English speech (3.5 tokens per second), and continues as it
+began, so that drafts are accepted as with trained weights. Answers never end by themselves, so the
+loop guard, which drops such answers, is off.
 
-First a session whose chunks follow when the one before has its text, all audio decoded: its CPU
-(seconds of each process per second of audio) does not depend on what else the machine does. Then
-the live ones, whose latencies do. Memory is the proportional set size. Steps of a chunk are medians
-from traces.
+First comes a session that sends each chunk once the previous one has its text, with all audio
+decoded: its CPU (seconds of each process per second of audio) does not depend on other load of the
+machine. Live sessions follow, whose latencies do depend on it. Memory is the proportional set size.
+Steps of a chunk are medians from traces.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import math
 import statistics
 import time
@@ -36,14 +35,15 @@ from auricle.launcher.config import load_config, settings_for
 from auricle_testing.feed import feed
 from auricle_testing.server import Server, serving
 from benchmarks.checkpoints import TOKENS_PER_SECOND
-from benchmarks.load.metrics import partial_lags, partial_latencies, percentile, stop_to_final
+from benchmarks.harness import Benchmark, Run, main
+from benchmarks.load.metrics import partial_lags, partial_latencies, stop_to_final
 from benchmarks.load.plan import Planner, SessionPlan, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.record import Record, Refused
 from benchmarks.load.spans import CHUNK_STEPS, Span, collecting, waterfall
 from benchmarks.load.usage import measured
 from benchmarks.prepared import checkpoint
-from benchmarks.streaming.environment import environment
+from benchmarks.statistics import percentile
 
 _WARM_UP_SECONDS = 8.0
 _PACKET_SECONDS = 0.1
@@ -62,7 +62,7 @@ def options(model: Path, dtype: str | None) -> list[str]:
 
 
 async def sessions(url: str, chunk_ms: int, plans: Sequence[SessionPlan]) -> list[Record]:
-    """Speak all plans at a time. Raises Failed as a session does."""
+    """Run a session for each plan at once. Raises Failed if one fails."""
     run, target = protocol("stream"), Target(url, "random", chunk_ms)
 
     async def one(plan: SessionPlan) -> Record:
@@ -86,7 +86,7 @@ def counted(server: Server) -> dict[str, float]:
 
 @contextlib.contextmanager
 def observed(server: Server, found: dict[str, float], audio: float) -> Iterator[None]:
-    """Add what the server's processes do in the block, for seconds of `audio`, to `found`."""
+    """Add CPU, memory and counters of the block, in which `audio` seconds are sent, to `found`."""
     before = counted(server)
     with measured(psutil.Process(server.process.pid)) as usage:
         yield
@@ -104,7 +104,7 @@ def observed(server: Server, found: dict[str, float], audio: float) -> Iterator[
 
 
 def latencies(records: Sequence[Record], spans: Sequence[Span]) -> dict[str, float]:
-    """Return how late the text of live sessions was, in seconds, and a chunk's steps."""
+    """Return the latencies of live sessions in seconds, and a chunk's steps."""
     done = [record for record in records if record.outcome == "done"]
     behind = [s for record in done for s in partial_latencies(record)]
     lags = [s for record in done for s in partial_lags(record)]
@@ -151,7 +151,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
         with observed(server, alone, plan.seconds):
             chunks = one_by_one(plan)
         alone |= {"chunk_median": statistics.median(chunks), "chunk_p95": percentile(chunks, 0.95)}
-        _print("one by one", alone)
+        _show("one by one", alone)
         for count in arguments.sessions:
             planner = _planner(arguments.seconds, count)
             plans = [planner.next() for _ in range(count)]
@@ -160,7 +160,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
             with observed(server, live, sum(plan.seconds for plan in plans)):
                 records = asyncio.run(sessions(server.url, chunk_ms, plans))
             live |= latencies(records, spans)
-            _print(f"{count} live", live)
+            _show(f"{count} live", live)
     return found
 
 
@@ -168,33 +168,30 @@ def _planner(seconds: float, seed: int) -> Planner:
     return Planner(SpeechStyle((seconds, seconds), (0.1, 0.4)), seed)
 
 
-def _print(title: str, found: Mapping[str, float]) -> None:
+def _show(title: str, found: Mapping[str, float]) -> None:
     print(title, flush=True)
     for name, value in found.items():
         print(f"  {name:28} {value:.4g}", flush=True)
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _live_cost(run: Run) -> None:
+    if run.size == "smoke":
+        run.arguments.model, run.arguments.seconds, run.arguments.sessions = "tiny", 12.0, [1]
+    run.extra["sessions"] = measure(run.arguments)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=Path("configs/cpu-0.6b.yaml"))
     parser.add_argument("--model", default="0.6b-steady", help="of benchmarks.checkpoints")
     parser.add_argument("--dtype", help="instead of the configuration's")
     parser.add_argument("--chunk-ms", type=int, help="instead of the configuration's")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 2], help="at a time")
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--smoke", action="store_true", help="a tiny model, 12 s of one session")
-    arguments = parser.parse_args()
-    if arguments.smoke:
-        arguments.model, arguments.seconds, arguments.sessions = "tiny", 12.0, [1]
-    found = measure(arguments)
-    result = {"figures": found, "environment": environment()}
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"live_cost": _live_cost}, arguments=_arguments, sizes=("smoke",)
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

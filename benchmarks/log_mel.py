@@ -1,4 +1,4 @@
-"""Compares transcripts from a client's own features with those from samples.
+"""Transcripts from a client's own features compared with transcripts from samples.
 
     python -m benchmarks.log_mel [--recordings 400] [--out FILE]
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
-from pathlib import Path
 
 import jiwer
 
@@ -21,9 +19,10 @@ from auricle.audio.segmentation import SegmentLimits
 from auricle.client.stream import stream_file
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle_testing.server import Server, serving
+from benchmarks.harness import Benchmark, Run, main
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Recording, spoken
-from benchmarks.streaming.environment import environment
+from benchmarks.sessions import limited
+from benchmarks.speech import Recording, spoken
 from examples.log_mel_client import FeatureSender, speech, transcribe
 
 _LIMITS = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
@@ -45,20 +44,9 @@ async def texts(server: Server, recording: Recording) -> tuple[str, str, str]:
     return found[0], found[1], found[2]
 
 
-async def run(server: Server, recordings: list[Recording]) -> list[tuple[str, str, str]]:
-    """Run all recordings, a few at a time."""
-    room = asyncio.Semaphore(_AT_ONCE)
-
-    async def one(recording: Recording) -> tuple[str, str, str]:
-        async with room:
-            return await texts(server, recording)
-
-    return list(await asyncio.gather(*(one(recording) for recording in recordings)))
-
-
 def figures(recordings: list[Recording], found: list[tuple[str, str, str]]) -> dict[str, float]:
     """Return the shares of identical transcripts, and word error rates."""
-    words = [" ".join(word.text for word in recording.words) for recording in recordings]
+    words = [recording.text for recording in recordings]
     rates = [jiwer.wer(words, [text[i] for text in found]) for i in range(3)]
     return {
         "recordings": float(len(recordings)),
@@ -69,22 +57,21 @@ def figures(recordings: list[Recording], found: list[tuple[str, str, str]]) -> d
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--recordings", type=int, default=400)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+def _log_mel(run: Run) -> dict[str, float]:
     voices, dice = corpus("seen"), random.Random(0)
-    recordings = [spoken(voices, dice, 3.0, (0.3, 1.0)) for _ in range(arguments.recordings)]
+    recordings = [spoken(voices, dice, 3.0, (0.3, 1.0)) for _ in range(run.arguments.recordings)]
     with serving() as server:
-        result = figures(recordings, asyncio.run(run(server, recordings)))
-    if arguments.out is not None:
-        arguments.out.parent.mkdir(parents=True, exist_ok=True)
-        report = {"figures": result, "environment": environment()}
-        arguments.out.write_text(json.dumps(report, indent=1) + "\n")
-    for name, value in result.items():
-        print(f"{name:28} {value:.6g}")
+        found = asyncio.run(limited(_AT_ONCE, recordings, lambda one: texts(server, one)))
+    return figures(recordings, found)
 
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--recordings", type=int, default=400)
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"log_mel": _log_mel}, arguments=_arguments, sizes=(), out="optional"
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,11 +1,11 @@
-"""Draws the plots of docs/tuning.md from what the benchmarks have published.
+"""Plots of docs/tuning.md, drawn from published tables.
 
     python -m benchmarks.tuning [--out benchmarks/plots]
 
 Segments: `python -m benchmarks.ways.lengths`, in the card of models/demo. The window:
 `python -m benchmarks.encoder_work`, block size: `python -m benchmarks.kv_reuse`, chunk and
-rollback: `python -m benchmarks.ways.cadence`, all in RESULTS.md. Each plot carries its rows, by
-which a test sees whether it is current.
+rollback: `python -m benchmarks.ways.cadence`, all in RESULTS.md. Each plot contains its rows, so
+that a test can check whether it is current.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.harness import Benchmark, Run, main
 from benchmarks.prepared import ROOT
 
 _CARD, _RESULTS = ROOT / "models/demo/README.md", ROOT / "benchmarks/RESULTS.md"
@@ -44,31 +45,6 @@ def table(document: str, first: str) -> Rows:
     if not found:
         raise ValueError(f"no table begins with {first!r}")
     return found
-
-
-def segments() -> Rows:
-    """Return word error rates by `pause_after_seconds`, with and without context."""
-    return table(_CARD.read_text(), "pause_after_seconds")
-
-
-def block_sizes() -> Rows:
-    """Return what is found again of the KV cache, and the time per decode, by block size."""
-    return table(_RESULTS.read_text(), "block size")
-
-
-def chunks() -> Rows:
-    """Return what a session costs and how late and steady its words are, by chunk."""
-    return table(_RESULTS.read_text(), "chunk_ms")
-
-
-def rollbacks() -> Rows:
-    """Return how late words are committed and how many wrongly, by the rules of the rollback."""
-    return table(_RESULTS.read_text(), "rollback_tokens")
-
-
-def encoder_work() -> Rows:
-    """Return the encoder's work by what is encoded at a chunk."""
-    return table(_RESULTS.read_text(), "geometry")
 
 
 def _number(cell: str) -> float:
@@ -186,40 +162,45 @@ def draw_rollbacks(rows: Rows) -> Figure:
     return figure
 
 
+def _published(document: Path, first: str) -> Callable[[], Rows]:
+    return lambda: table(document.read_text(), first)
+
+
 KINDS: dict[str, tuple[Callable[[], Rows], Callable[[Rows], Figure]]] = {
-    "tuning-chunk": (chunks, draw_chunks),
-    "tuning-rollback": (rollbacks, draw_rollbacks),
-    "tuning-segments": (segments, draw_segments),
-    "tuning-window": (encoder_work, draw_encoder_work),
-    "tuning-block-size": (block_sizes, draw_block_sizes),
+    "tuning-chunk": (_published(_RESULTS, "chunk_ms"), draw_chunks),
+    "tuning-rollback": (_published(_RESULTS, "rollback_tokens"), draw_rollbacks),
+    "tuning-segments": (_published(_CARD, "pause_after_seconds"), draw_segments),
+    "tuning-window": (_published(_RESULTS, "geometry"), draw_encoder_work),
+    "tuning-block-size": (_published(_RESULTS, "block size"), draw_block_sizes),
 }
 
 
 def drawn_from(plot: Path) -> Rows:
-    """Return the rows that a plot was drawn from."""
+    """Return the rows from which a plot was drawn."""
     found = _DESCRIPTION.search(plot.read_text())
     if found is None:
-        raise ValueError(f"{plot} does not say what it was drawn from")
+        raise ValueError(f"{plot} does not contain its rows")
     rows: Rows = json.loads(found[1].replace("&quot;", '"'))
     return rows
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=PLOTS, help="folder")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+def _draw(run: Run) -> None:
+    run.arguments.folder.mkdir(parents=True, exist_ok=True)
     mpl.rcParams["svg.hashsalt"] = "auricle"  # the same plot is the same file
     for name, (rows, draw) in KINDS.items():
         found = rows()
-        plot = arguments.out / f"{name}.svg"
-        meant = {"Date": None, "Description": json.dumps(found)}
-        draw(found).savefig(plot, metadata=meant)
+        plot = run.arguments.folder / f"{name}.svg"
+        draw(found).savefig(plot, metadata={"Date": None, "Description": json.dumps(found)})
         print(plot)
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, dest="folder", default=PLOTS, help="folder")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"plots": _draw}, arguments=_arguments, sizes=(), out=None
+)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,11 +1,11 @@
-"""What this machine carries with the demo model, in two minutes, with a plot.
+"""The sessions that this machine carries with the demo model, in two minutes, with a plot.
 
     make bench [URL=http://127.0.0.1:8080]
     python -m benchmarks.two_minutes [--url URL] [--out FOLDER]
 
-More and more sessions are opened, twenty seconds each time, until fewer than 99% of them are inside
-the latency objective or the server refuses one. Without `--url` a server is started for it. The
-figures are those of METRICS.md, over so few sessions that they are an impression, not a result.
+The number of sessions grows, twenty seconds each time, until fewer than 99% of them are inside the
+latency objective or the server refuses one. Without `--url` a server is started for it. METRICS.md
+defines the figures; with so few sessions they are an impression, not a result.
 Writes two-minutes.json and two-minutes.svg into FOLDER.
 """
 
@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
 from auricle_testing.server import AS_DELIVERED, serving
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Run
 from benchmarks.load.metrics import Slo, partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.spans import ORDER, Span, collecting, waterfall
 from benchmarks.load.trial import Load, run_trial
-from benchmarks.streaming.environment import environment
 
 STEPS = (1, 4, 8, 16, 32, 64)
 _STYLE = SpeechStyle((4.0, 8.0))
@@ -40,7 +39,7 @@ Step = dict[str, float]
 def ramp(url: str, steps: tuple[int, ...], seconds: float, console: Console) -> list[Step]:
     """Measure each number of sessions, up to the first that the server does not carry.
 
-    A load that could not be offered on time ends the ramp, too: the machine is full then.
+    A load that could not be offered on time ends the ramp, too: the machine is saturated.
     """
     found: list[Step] = []
     _measure(url, 1, 9.0)  # not counted: first contact, and kernels of all shapes
@@ -69,7 +68,7 @@ def _measure(url: str, sessions: int, seconds: float) -> tuple[Step, list[float]
     refused = sum(record.outcome == "refused" for record in trial.offered)
     counted = {"sessions": float(sessions), "refused": float(refused), "valid": float(trial.valid)}
     latencies = [s for record in trial.records for s in partial_latencies(record)]
-    # Its own `sessions` are those that came and went, one after the other.
+    # `sessions` of the trial counts all sessions, one after the other.
     return trial.figures() | counted | {"slo_share": trial.slo_share}, latencies
 
 
@@ -84,14 +83,14 @@ def _line(step: Step) -> str:
 
 
 def steps_of_chunks(url: str, sessions: int, seconds: float, spans: list[Span]) -> dict[str, float]:
-    """Return the median milliseconds of each step of a chunk, under so many sessions."""
+    """Return the median milliseconds of each step of a chunk with `sessions` at a time."""
     spans.clear()
     _, latencies = _measure(url, sessions, seconds)
     return {name: 1000 * value for name, value in waterfall(spans, latencies).items()}
 
 
 def draw(found: list[Step], chunk: dict[str, float]) -> Figure:
-    """Return the plot: latency against sessions with the objective's limits, and what is carried.
+    """Return the plot: latency against sessions, with the objective's limits and the capacity.
 
     Below it the steps of a `chunk` (ms), if there are any.
     """
@@ -107,7 +106,7 @@ def draw(found: list[Step], chunk: dict[str, float]) -> Figure:
             at += value
         axes[1].invert_yaxis()
         axes[1].set_xlim(0, 1.12 * max(at, 1e-3))
-        axes[1].set_xlabel("one chunk, milliseconds (medians at half of what is carried)")
+        axes[1].set_xlabel("one chunk, milliseconds (medians at half of the capacity)")
     return figure
 
 
@@ -140,7 +139,7 @@ def most_carried(found: list[Step]) -> float:
 def measure(
     url: str, out: Path, steps: tuple[int, ...], seconds: float, spans: list[Span] | None = None
 ) -> None:
-    """Run the ramp on a server, print what it carries, and write the figures and the plot.
+    """Run the ramp on a server, print its capacity, and write the figures and the plot.
 
     `spans` is where the server's traces arrive; without them no steps are drawn.
     """
@@ -155,34 +154,38 @@ def measure(
             chunk = steps_of_chunks(url, half, seconds, spans)
     if chunk:
         console.print(f"A chunk's text, of {half} sessions: {chunk['total']:.0f} ms (median).")
-    out.mkdir(parents=True, exist_ok=True)
     steps_found = [{k: v if math.isfinite(v) else None for k, v in s.items()} for s in found]
-    result: dict[str, Any] = {"carried": most, "steps": steps_found, "chunk_ms": chunk}
-    result["environment"] = environment()
-    (out / "two-minutes.json").write_text(json.dumps(result, indent=1) + "\n")
+    harness.write(
+        out / "two-minutes.json", {"carried": most, "steps": steps_found, "chunk_ms": chunk}
+    )
     plot = out / "two-minutes.svg"
     draw(found, chunk).savefig(plot)
     console.print(f"Plot: {plot}", soft_wrap=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--url", help="of a server that runs; default: one is started")
-    parser.add_argument("--out", type=Path, default=Path("build/two-minutes"), help="folder")
-    parser.add_argument("--smoke", action="store_true", help="only whether it runs")
-    arguments = parser.parse_args()
-    steps, seconds = ((1, 2), 12.0) if arguments.smoke else (STEPS, 20.0)
-    if arguments.url:
-        measure(arguments.url, arguments.out, steps, seconds)
+def _two_minutes(run: Run) -> None:
+    steps, seconds = ((1, 2), 12.0) if run.size == "smoke" else (STEPS, 20.0)
+    if run.arguments.url:
+        measure(run.arguments.url, run.arguments.folder, steps, seconds)
         return
     with (
         collecting() as (endpoint, spans),
         serving(*AS_DELIVERED, f"--Common.otlp_endpoint={endpoint}") as server,
     ):
-        measure(server.url, arguments.out, steps, seconds, spans)
+        measure(server.url, run.arguments.folder, steps, seconds, spans)
 
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", help="of a running server; default: one is started")
+    parser.add_argument(
+        "--out", type=Path, dest="folder", default=Path("build/two-minutes"), help="folder"
+    )
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"two_minutes": _two_minutes}, arguments=_arguments,
+    sizes=("smoke",), out=None,
+)  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    harness.main(BENCHMARK)

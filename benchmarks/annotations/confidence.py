@@ -1,24 +1,21 @@
-"""Whether a word's confidence is how often such words are right.
+"""Calibration of word confidence: does it equal the share of right words?
 
     python -m benchmarks.annotations.confidence --out FILE [--quick]
 
-Recordings in seen and unseen voices, with and without noise, are transcribed by a server with the
-demo model; its words are aligned with those that were said, and are right if they are the same. The
-expected calibration error is the mean distance between confidence and the share of words that are
-right, over ten equal ranges of confidence, weighted by the words in each.
+A server with the demo model transcribes recordings in seen and unseen voices, with and without
+noise; its words are aligned with the spoken ones, and are right if they are the same. The expected
+calibration error is the mean distance between confidence and the share of right words, over ten
+equal ranges of confidence, weighted by the words in each.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
-import json
 import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 import jiwer
@@ -28,10 +25,12 @@ import soundfile
 from auricle.transcript.confidence import of_words
 from auricle.transcript.words import pieces
 from auricle_testing.server import serving
+from benchmarks.harness import Benchmark, Run, main
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Samples, spoken
+from benchmarks.sessions import limited
+from benchmarks.speech import Samples, spoken
 
-_WORDS, _QUICK = 6_000, 1_200
+_WORDS = (6_000, 1_200, 1_200)
 _SECONDS = 10.0
 _PAUSES = (0.05, 0.6)
 _RANGES = 10
@@ -42,7 +41,7 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True)
 class Judged:
-    """A word that was heard: how sure the model was, and whether it was said."""
+    """A recognized word: the model's confidence, and whether the word was spoken there."""
 
     confidence: float
     right: bool
@@ -62,7 +61,7 @@ def calibration_error(words: Sequence[Judged]) -> float:
 
 
 def judged(said: str, heard: str, confidence: Sequence[float]) -> list[Judged]:
-    """Return the words of `heard`, each of which has a `confidence`, held against what was said."""
+    """Compare the recognized words, each with its `confidence`, with the spoken ones."""
     if len(heard.split()) != len(confidence):
         raise ValueError(f"{len(heard.split())} words have {len(confidence)} confidences")
     right = [False] * len(confidence)
@@ -75,7 +74,7 @@ def judged(said: str, heard: str, confidence: Sequence[float]) -> list[Judged]:
 
 
 def figures(words: Sequence[Judged]) -> dict[str, float]:
-    """Return what is published of words that were heard."""
+    """Return the figures of recognized words."""
     right = np.array([word.right for word in words])
     sure = np.array([word.confidence for word in words])
     found = {
@@ -90,46 +89,45 @@ def figures(words: Sequence[Judged]) -> dict[str, float]:
 
 
 def _auc(right: Samples, wrong: Samples) -> float:
-    """Return how often a right word is surer than a wrong one."""
+    """Return how often a right word has a higher confidence than a wrong one."""
     difference = right[:, None] - wrong[None, :]
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def confidence(*, quick: bool = False) -> dict[str, float]:
-    """Measure it, with fewer words if `quick`."""
-    asked = _recordings(_QUICK if quick else _WORDS)
+def confidence(run: Run) -> dict[str, float]:
+    """Measure all noises together, and each by itself."""
+    recordings = _recordings(run.of(*_WORDS))
     with serving() as server:
-        heard = asyncio.run(_heard(server.url, asked))
-    found = figures([word for words in heard for word in words])
+        recognized = asyncio.run(_recognized(server.url, recordings))
+    found = figures([word for words in recognized for word in words])
     for noise in _NOISES:
-        words = [
-            w for one, own in zip(asked, heard, strict=True) if one.noise == noise for w in own
-        ]
+        pairs = zip(recordings, recognized, strict=True)
+        words = [word for one, own in pairs if one.noise == noise for word in own]
         found[f"confidence_ece_{noise}"] = round(calibration_error(words), 4)
     return found
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A recording: what is said in it, and its samples with the noise of that name."""
+class _Noisy:
+    """A recording: its text, and its samples with the noise of that name."""
 
-    said: str
+    text: str
     samples: Samples
     noise: str
 
 
-def _recordings(words: int) -> list[_Asked]:
-    """Return recordings of about so many words."""
+def _recordings(words: int) -> list[_Noisy]:
+    """Return recordings with about that number of words."""
     dice = random.Random(20)
     voices = [corpus(name) for name in ("seen", "unseen")]
-    found: list[_Asked] = []
+    found: list[_Noisy] = []
     said = 0
     while said < words:
         number = len(found)
         recording = spoken(voices[number % 2], dice, _SECONDS, _PAUSES)
         noise = list(_NOISES)[number // 2 % len(_NOISES)]
         samples = _noisy(recording.samples, _NOISES[noise], seed=number)
-        found.append(_Asked(" ".join(word.text for word in recording.words), samples, noise))
+        found.append(_Noisy(" ".join(word.text for word in recording.words), samples, noise))
         said += len(recording.words)
     return found
 
@@ -142,20 +140,18 @@ def _noisy(samples: Samples, ratio_db: float | None, seed: int) -> Samples:
     return np.clip(samples + noise, -1, 1).astype(np.float32)
 
 
-async def _heard(url: str, asked: Sequence[_Asked]) -> list[list[Judged]]:
+async def _recognized(url: str, recordings: Sequence[_Noisy]) -> list[list[Judged]]:
     """Return the words of each recording."""
-    turns = asyncio.Semaphore(_AT_ONCE)
     async with httpx.AsyncClient(base_url=url, timeout=300) as client:
 
-        async def in_turn(one: _Asked) -> list[Judged]:
-            async with turns:
-                return judged(one.said, *await _transcribed(client, one.samples))
+        async def one(recording: _Noisy) -> list[Judged]:
+            return judged(recording.text, *await _transcribed(client, recording.samples))
 
-        return await asyncio.gather(*map(in_turn, asked))
+        return await limited(_AT_ONCE, recordings, one)
 
 
 async def _transcribed(client: httpx.AsyncClient, samples: Samples) -> tuple[str, list[float]]:
-    """Return the words that were heard, and how sure the model was of each."""
+    """Return the recognized words, and the confidence of each."""
     file = io.BytesIO()
     soundfile.write(file, samples, 16_000, format="WAV")
     answer = await client.post(
@@ -164,27 +160,17 @@ async def _transcribed(client: httpx.AsyncClient, samples: Samples) -> tuple[str
         data={"model": "demo", "response_format": "json", "include[]": "logprobs"},
     )
     answer.raise_for_status()
-    told = answer.json()
-    tokens = [(bytes(one["bytes"]), one["logprob"]) for one in told["logprobs"]]
-    split = pieces(told["text"])
+    body = answer.json()
+    tokens = [(bytes(one["bytes"]), one["logprob"]) for one in body["logprobs"]]
+    split = pieces(body["text"])
     sure = of_words([piece.text for piece in split], tokens)
     known = [one for one in sure if one is not None]
     if len(known) != len(split):
-        raise ValueError("the log probabilities are not those of the text")
+        raise ValueError("the log probabilities do not match the text")
     return " ".join(piece.word for piece in split), known
 
 
-def main() -> None:
-    """Measure, and write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    found = confidence(quick=options.quick)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(found, indent=2) + "\n")
-    print(json.dumps(found, indent=2))
-
+BENCHMARK = Benchmark(description=__doc__, parts={"confidence": confidence}, sizes=("quick",))
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

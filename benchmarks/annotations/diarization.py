@@ -2,11 +2,10 @@
 
     python -m benchmarks.annotations --out FILE --only speakers
 
-needs `make bench-env`, and apt-get, which downloads flite, whose voices were made from recordings
-of people. Speech is found and divided into segments as a frontend and a processor do, and the
-speaker model is that of the diarize pool. Nothing was tuned on these voices: clustering was on
-espeak-ng's training variants. espeak-ng's unseen variants include some that are hardly told apart
-by ear.
+needs `make bench-env`, and apt-get to download flite, whose voices were made from recordings of
+people. Speech is detected and segmented as in a frontend and a processor, and the speaker model is
+the diarize pool's. Nothing was tuned on these voices: clustering was tuned on espeak-ng's training
+variants. Some of espeak-ng's unseen variants are hard to distinguish by ear.
 """
 
 from __future__ import annotations
@@ -27,24 +26,24 @@ from benchmarks.annotations.graph import SPEAKERS
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
 from benchmarks.baselines.client import PYTHON
-from benchmarks.parts import LeftOut
+from benchmarks.harness import LeftOut, Run
 from models.training.packages import NoPackages
 from models.training.voices import UNSEEN_VARIANTS
 
 _SEED = 5
-# espeak-ng varies what it says by chance, from run to run: nine conversations of its voices had
-# error rates from 6 to 16%.
+# espeak-ng varies its speech randomly from run to run: nine conversations of its voices had error
+# rates from 6 to 16%.
 _TIMES = 6
-_APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative: at once
+_APART, _TOGETHER = (0.05, 0.7), (-1.2, 0.4)  # seconds between turns; negative: overlap
 
 
-def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
+def speaker_figures(run: Run) -> dict[str, Any]:
     """Return the error rates without and with overlap, in all voices and by kind of voice.
 
     Raises LeftOut without the environment of the scorer, or without flite.
     """
     if not PYTHON.exists():
-        raise LeftOut("who said what is scored by pyannote.metrics: run `make bench-env`")
+        raise LeftOut("pyannote.metrics, which scores speakers, is missing: run `make bench-env`")
     try:
         voices = Voices()
     except NoPackages as why:
@@ -54,38 +53,39 @@ def speaker_figures(*, quick: bool = False) -> dict[str, Any]:
         "flite": [f"flite+{name}" for name in FLITE_VOICES],
     }
     model = WindowedModel(SPEAKERS, "cpu", threads=1, most_windows=32)
-    changes, told = 0, list[Scored]()
+    changes, scored = 0, list[Scored]()
     for figure, gap in (("der_no_overlap", _APART), ("der_overlap", _TOGETHER)):
         for kind, names in kinds.items():
             rng = np.random.default_rng(_SEED)
-            for count in (2, 3, 4) * (1 if quick else _TIMES):
+            for count in (2, 3, 4) * run.of(_TIMES, 1):
                 chosen = [str(name) for name in rng.choice(names, count, replace=False)]
                 mixture = converse(voices, chosen, rng, seconds=60, gap=gap)
                 truth = tuple((one.voice, one.start, one.end) for one in mixture.truth)
                 spans, changed = diarized(mixture, model)
-                told.append(Scored((figure, f"{figure}_{kind}"), truth, spans))
+                scored.append(Scored((figure, f"{figure}_{kind}"), truth, spans))
                 changes += changed
     return {
         "label_changes_after_settling": changes,
-        "speaker_conversations": len(told),
+        "speaker_conversations": len(scored),
         "voices": sorted(kinds),
-        **error_rates(told),
+        **error_rates(scored),
     }
 
 
 def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Spans, int]:
-    """Return who was found to speak, and how many segments a repeated request told otherwise."""
-    told, state, changes = list[tuple[str, float, float]](), b"", 0
+    """Return the detected speakers, and the number of segments that a repeated request labels
+    differently."""
+    spans, state, changes = list[tuple[str, float, float]](), b"", 0
     for start, pcm in segments(mixture.samples):
-        heard = SpeakerSegment(pcm, state, MOST_SPEAKERS)
-        (found,) = model.diarize([heard])
-        again, _ = model.diarize([heard, SpeakerSegment(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
+        segment = SpeakerSegment(pcm, state, MOST_SPEAKERS)
+        (found,) = model.diarize([segment])
+        again, _ = model.diarize([segment, SpeakerSegment(pcm[::-1].copy(), b"", MOST_SPEAKERS)])
         changes += again.turns != found.turns
         state = found.state
         for turn in found.turns:
             begin, end = (start + turn.start) / RATE, (start + turn.end) / RATE
-            told.append((str(turn.speaker), begin, end))
-    return tuple(told), changes
+            spans.append((str(turn.speaker), begin, end))
+    return tuple(spans), changes
 
 
 def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:

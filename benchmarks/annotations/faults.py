@@ -1,66 +1,61 @@
-"""Each worker beside the path killed in mid-session: text as before, the rest late or missing."""
+"""Each annotation worker killed during a session: text stays, annotations are late or missing."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from auricle.audio.pcm import Int16
-from auricle.client import Client, Final, Speakers, Words
+from auricle.client import Final, Speakers, StreamEvent, Words
 from auricle_testing.server import Server, eventually
-from benchmarks.annotations.graph import (
-    BOTH_POOLS,
-    Asked,
-    Told,
-    finals,
-    speakers,
-    speech,
-    told,
-    words,
-)
+from benchmarks.annotations.graph import BOTH_POOLS, annotating, speech, with_words
+from benchmarks.harness import Run
+from benchmarks.sessions import Session
 
-_Read = Callable[[list[Told]], Mapping[int, Words | Speakers]]
-# What each of them makes, and the name of that.
-_KILLED: Mapping[str, tuple[str, str, _Read]] = {
-    "align_worker": ("AlignWorker", "words", words),
-    "align_encode_worker": ("AlignEncodeWorker", "words", words),
-    "diarize_worker": ("DiarizeWorker", "speakers", speakers),
+# Of each worker: its component, and the name and the events of the annotation it computes.
+_KILLED: Mapping[str, tuple[str, str, type[Words] | type[Speakers]]] = {
+    "align_worker": ("AlignWorker", "words", Words),
+    "align_encode_worker": ("AlignEncodeWorker", "words", Words),
+    "diarize_worker": ("DiarizeWorker", "speakers", Speakers),
 }
 _SECONDS, _BACK_SECONDS = 40.0, 120.0
 
 
-def faults(asked: Asked) -> dict[str, float]:
-    """Kill each in turn after the first final of a session; every other one is as it was."""
+def faults(run: Run) -> dict[str, float]:
+    """Kill each in turn after the first final of a session; every other session is undisturbed."""
     found: dict[str, float] = {}
-    with asked.serving("--Common.pause_after_seconds=4", graph=BOTH_POOLS) as server:
-        for name, (component, what, read) in _KILLED.items():
-            same = wrong = missing = count = 0
-            for number in range(asked.of(6, 2)):
+    sessions = run.of(6, 2)
+    with annotating(run, "--Common.pause_after_seconds=4", graph=BOTH_POOLS) as server:
+        for name, (component, what, kind) in _KILLED.items():
+            same = 0
+            totals = [0, 0, 0]
+            for number in range(sessions):
                 (pcm,) = speech(1, _SECONDS, seed=number)
                 usual, hurt = asyncio.run(_both(server, component, pcm))
-                same += list(finals(usual).values()) == list(finals(hurt).values())
-                right, told_wrong, absent = compared(read(usual), read(hurt))
-                wrong, missing = wrong + told_wrong, missing + absent
-                count += right + told_wrong + absent
+                same += list(usual.finals().values()) == list(hurt.finals().values())
+                counts = compared(usual.of(kind), hurt.of(kind))
+                totals = [a + b for a, b in zip(totals, counts, strict=True)]
+            _, wrong, missing = totals
             found |= {
-                f"text_identical_{name}": same / asked.of(6, 2),
+                f"text_identical_{name}": same / sessions,
                 f"{what}_wrong_{name}": float(wrong),
-                f"{what}_missing_share_{name}": missing / max(1, count),
+                f"{what}_missing_share_{name}": missing / max(1, sum(totals)),
             }
     return found
 
 
-async def _both(server: Server, component: str, pcm: Int16) -> tuple[list[Told], list[Told]]:
-    asked = {"words": True, "diarize": True, "partials": False}
-    usual = await told(server.url, pcm, **asked)
-    hurt: list[Told] = []
-    killed = False
-    async for event in Client(server.url).stream(pcm, **asked):
-        hurt.append(Told(0.0, event))
+async def _both(server: Server, component: str, pcm: Int16) -> tuple[Session, Session]:
+    wanted = {"words": True, "diarize": True, "partials": False}
+    usual = await with_words(server.url, pcm, **wanted)
+    killed: list[bool] = []
+
+    def kill_once(event: StreamEvent) -> None:
         if isinstance(event, Final) and not killed:
             server.component(component).send_signal(signal.SIGKILL)
-            killed = True
+            killed.append(True)
+
+    hurt = await with_words(server.url, pcm, on_event=kill_once, **wanted)
     await eventually(lambda: _is_back(server, component), _BACK_SECONDS)
     return usual, hurt
 
@@ -75,7 +70,7 @@ def _is_back(server: Server, component: str) -> bool:
 def compared(
     usual: Mapping[int, Words | Speakers], hurt: Mapping[int, Words | Speakers]
 ) -> tuple[int, int, int]:
-    """Count segments of which this is as usual, wrong, and missing and said to be so."""
+    """Count segments whose annotation is as usual, wrong, and reported as missing."""
     right = wrong = missing = 0
     for segment, before in usual.items():
         now = hurt.get(segment)
@@ -83,6 +78,6 @@ def compared(
             right += 1
         elif now is not None and now.missing and now.source is None:
             missing += 1
-        else:  # another one, or nothing is said of it
+        else:  # a different one, or no event
             wrong += 1
     return right, wrong, missing

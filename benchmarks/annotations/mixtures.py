@@ -1,4 +1,4 @@
-"""Conversations made of synthetic voices, with the truth of who speaks when."""
+"""Conversations made of synthetic voices, with the true speaker of every span."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A conversation: 16 kHz samples, and who speaks when."""
+    """A conversation: 16 kHz samples, and the spans of its speakers."""
 
     samples: npt.NDArray[np.int16]
     truth: tuple[Spoken, ...]
 
 
 class Voices:
-    """Speaks sentences in espeak-ng's voices, and in flite's, whose package apt-get downloads."""
+    """Speaks sentences in espeak-ng's and flite's voices; apt-get downloads flite."""
 
     def __init__(self) -> None:
         """Raises NoPackages."""
@@ -94,9 +94,9 @@ def converse(
     seconds: float,
     gap: tuple[float, float],
 ) -> Mixture:
-    """Return a conversation of about so many seconds, with noise 40 dB below speech.
+    """Return a conversation of about that length, with noise 40 dB below speech.
 
-    Between two turns there are `gap` seconds of silence; negative ones are both at once.
+    Between two turns there are `gap` seconds of silence; a negative gap is an overlap.
     """
     samples = np.zeros(int((seconds + 30) * RATE), dtype=np.float32)
     truth: list[Spoken] = []

@@ -3,8 +3,8 @@
     .venv-bench/bin/python -m benchmarks.annotations.scoring
 
 reads a list of `Scored` as JSON and writes the rate of each of their `names`, without a collar,
-over all conversations that have it, and within what their mean is to 95%, `NAME_low` to
-`NAME_high`. Imported elsewhere, it needs no pyannote.
+over all conversations that have it, and the 95% interval of their mean, `NAME_low` to `NAME_high`.
+Importing the module elsewhere needs no pyannote.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from benchmarks.baselines.client import PYTHON, ROOT
 _SECONDS = 300.0
 _CONFIDENCE = 0.95
 
-# Who speaks, from when to when, in seconds.
+# Speaker, start and end in seconds.
 Spans = tuple[tuple[str, float, float], ...]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A conversation, and the rates it counts in: who spoke, and who was found to speak."""
+    """A conversation, and the rates that it counts in: true and detected speakers."""
 
     names: tuple[str, ...]
     truth: Spans
-    told: Spans
+    detected: Spans
 
 
 def error_rates(conversations: Sequence[Scored]) -> dict[str, float]:
@@ -66,7 +66,7 @@ def _rates(conversations: Sequence[Scored]) -> dict[str, float]:
     for one in conversations:
         for name in one.names:
             metrics.setdefault(name, DiarizationErrorRate())(
-                annotated(one.truth), annotated(one.told)
+                annotated(one.truth), annotated(one.detected)
             )
     rates: dict[str, float] = {}
     for name, metric in metrics.items():

@@ -1,21 +1,20 @@
-"""Whether turns end where speakers are done: by a turn model, and by silence with the same delay.
+"""False cuts of turns by a turn model, and by silence with the same delay.
 
     python -m benchmarks.annotations.turns --out FILE [--speech DIRECTORY] [--quick]
 
-Each turn is an utterance without a pause of its own, in which the speaker pauses once in
-mid-sentence: for 0.3 to 2 s, drawn evenly, at the quietest point of its middle, or between two
-words where these are known. A turn that ends in that pause is a false cut. The delay is from the
-end of the utterance to the moment at which its end is found. Silence is as long as the turn model's
-mean delay, so that both are equally fast; voice activity is the same.
+Each turn is an utterance without a pause of its own, into which one pause is inserted: 0.3 to 2 s
+long, drawn evenly, at the quietest point of its middle, or between two words where these are known.
+A turn that ends in that pause is a false cut. The delay is from the end of the utterance to its
+detection. The silence is as long as the turn model's mean delay, so that both are equally fast;
+voice activity is the same.
 
-`--speech` has recordings of people, by default those of Debian's `asterisk-core-sounds-en-wav`,
-which apt-get downloads. Minutes on one core.
+`--speech` has recordings of people, by default Debian's `asterisk-core-sounds-en-wav`, which
+apt-get downloads. Takes minutes on one core.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ from auricle.config.settings import FrontendSettings
 from auricle.frontend.audio.chunks import SpeechEnd
 from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.audio.turn_detection import WAITS, TurnWait
-from benchmarks.parts import LeftOut
+from benchmarks.harness import Benchmark, LeftOut, Run, main
 from benchmarks.people.packages import calls
 from models.training.espeak import espeak
 from models.training.packages import NoPackages
@@ -50,7 +49,7 @@ _NOISE = 4.0  # of 32,768: the room, without which silence would be digital
 
 @dataclass(frozen=True)
 class Case:
-    """A turn with a pause. `resumes` is the sample at which the speaker goes on."""
+    """A turn with a pause. `resumes` is the sample at which speech continues."""
 
     pcm: Int16
     resumes: int
@@ -59,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What one way to end turns did. `false_cuts` is a share of the turns."""
+    """The outcome of one end-of-turn rule; `false_cuts` is a share of the turns."""
 
     way: str
     turns: int
@@ -91,7 +90,7 @@ class Listener:
         return self._known[key]
 
     def stops(self, case: Case, options: EndpointingOptions) -> Iterator[tuple[int, int]]:
-        """Yield where speech ended, and the sample at which that was found."""
+        """Yield the sample at which speech ended, and the one at which that was detected."""
         gate = SpeechGate(options)
         for frame, probability in enumerate(case.probabilities, 1):
             pcm = case.pcm[(frame - 1) * VAD_FRAME : frame * VAD_FRAME]
@@ -156,7 +155,7 @@ def _in_a_room(parts: Sequence[Int16], after: int, chosen: np.random.Generator) 
 
 
 def row(way: str, turns: Sequence[Case], listener: Listener, options: EndpointingOptions) -> Row:
-    """Return what one way to end turns does to these."""
+    """Return the outcome of one end-of-turn rule on these turns."""
     cut, delays = 0, []
     for turn in turns:
         stops = list(listener.stops(turn, options))
@@ -176,7 +175,7 @@ def table(turns: Sequence[Case], listener: Listener) -> list[Row]:
 
     for eagerness in ("low", "medium", "high"):
         semantic = row(eagerness, turns, listener, options(500, WAITS[eagerness]))
-        # A silence is found at the end of a frame, half a frame after it on average.
+        # Silence is detected at the end of a frame, half a frame late on average.
         silence_ms = round(semantic.delay_ms_mean - VAD_FRAME * 500 / SAMPLE_RATE)
         by_silence = row(f"silence {silence_ms}", turns, listener, options(silence_ms, None))
         rows += [semantic, by_silence]
@@ -195,43 +194,37 @@ def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> 
     }
 
 
-def turn_figures(speech: Path | None = None, *, quick: bool = False) -> dict[str, Any]:
+def turn_figures(run: Run) -> dict[str, Any]:
     """Return the ratios by their names, and the tables of both kinds of speech.
 
-    People are those of the folder `speech`, by default of Debian's package. Raises LeftOut if that
-    cannot be had.
+    People are those of the folder `--speech`, by default of Debian's package. Raises LeftOut
+    without either.
     """
     try:
-        speech = speech or calls()
+        speech = getattr(run.arguments, "speech", None) or calls()
     except NoPackages as why:
         raise LeftOut(f"{why}; or name a folder of people's speech with --speech") from None
-    listener, count = Listener(), 40 if quick else 160
-    heard = measured(synthetic(count), listener)
-    figures: dict[str, Any] = {"synthetic": heard}
-    if (ratio := heard["turn_false_cut_ratio"]) is not None:
-        figures["turn_false_cut_ratio_synthetic"] = ratio
+    listener, count = Listener(), run.of(160, 40, 40)
     spoken = list(people(speech))
-    heard = measured(spoken[:: max(1, len(spoken) // count)], listener)
-    figures["people"] = heard
-    if (ratio := heard["turn_false_cut_ratio"]) is not None:
-        figures["turn_false_cut_ratio"] = ratio
+    kinds = {
+        "synthetic": ("_synthetic", synthetic(count)),
+        "people": ("", iter(spoken[:: max(1, len(spoken) // count)])),
+    }
+    figures: dict[str, Any] = {}
+    for kind, (suffix, utterances) in kinds.items():
+        figures[kind] = measured(utterances, listener)
+        if (ratio := figures[kind]["turn_false_cut_ratio"]) is not None:
+            figures[f"turn_false_cut_ratio{suffix}"] = ratio
     return figures
 
 
-def main() -> None:
-    """Write the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--out", type=Path, required=True)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--speech", type=Path, help="folder of WAV files of people")
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args()
-    try:
-        figures = turn_figures(given.speech, quick=given.quick)
-    except LeftOut as why:
-        raise SystemExit(str(why)) from None
-    given.out.write_text(json.dumps(figures, indent=2) + "\n")
-    print(json.dumps(figures, indent=2))
 
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"turns": turn_figures}, arguments=_arguments, sizes=("quick",)
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

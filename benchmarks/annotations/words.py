@@ -1,4 +1,4 @@
-"""How far word times are from the truth, and whether the graph's are those of transformers."""
+"""How accurate word times are, and whether the graph's equal those of transformers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from auricle.audio.pcm import Int16
-from benchmarks.annotations.graph import Asked, Told, finals, speech, told, words
-from benchmarks.parts import LeftOut
+from auricle.audio.pcm import Int16, to_float
+from auricle.client import Words
+from benchmarks.annotations.graph import annotating, speech, with_words
+from benchmarks.harness import LeftOut, Run
 from benchmarks.prepared import ROOT
+from benchmarks.sessions import Session
 from models.training.align.evaluate import LENGTHS, clips, differences, judged
 from models.training.align.reference import AlignerReference
 from models.training.corpus import Corpus
@@ -19,11 +21,12 @@ _VOICES = {"training": "seen", "unseen": "unseen"}
 _CORPUS = ROOT / "build/demo-corpus"
 
 
-def word_errors(asked: Asked) -> dict[str, float]:
+def word_errors(run: Run) -> dict[str, float]:
     """Compare boundaries with espeak-ng's own, and in part with pocketsphinx's."""
-    if not asked.trained:
-        raise LeftOut(f"{asked.aligner} has random weights: its times mean nothing")
-    aligner, count = AlignerReference(asked.aligner), asked.of(40, 8, 3)
+    path = run.arguments.aligner
+    if not run.arguments.trained:
+        raise LeftOut(f"{path} has random weights, so its times are meaningless")
+    aligner, count = AlignerReference(path), run.of(40, 8, 3)
     found: dict[str, float] = {}
     for label, name in _VOICES.items():
         spoken = Corpus(_CORPUS, name)
@@ -45,24 +48,24 @@ def word_errors(asked: Asked) -> dict[str, float]:
     return found
 
 
-def equality(asked: Asked) -> dict[str, float]:
-    """Return the share of boundaries at which graph and transformers agree to the millisecond."""
-    said = speech(asked.of(24, 8), 8.0)
-    with asked.serving() as server:
-        heard = asyncio.run(_heard(server.url, said))
-    reference, same = AlignerReference(asked.aligner), list[bool]()
-    for pcm, events in zip(said, heard, strict=True):
-        (final,) = finals(events).values()
-        found = words(events)[final.segment].words
-        times = reference.times(pcm.astype(np.float32) / 32768, [word.word for word in found])
-        # There may be more classes than the segment has places: beyond its end there is no time.
+def equality(run: Run) -> dict[str, float]:
+    """Return the share of boundaries on which graph and transformers agree to the millisecond."""
+    recordings = speech(run.of(24, 8), 8.0)
+    with annotating(run) as server:
+        sessions = asyncio.run(_sessions(server.url, recordings))
+    reference, same = AlignerReference(run.arguments.aligner), list[bool]()
+    for pcm, session in zip(recordings, sessions, strict=True):
+        (final,) = session.finals().values()
+        found = session.of(Words)[final.segment].words
+        times = reference.times(to_float(pcm), [word.word for word in found])
+        # A class may lie beyond the segment's end, where there is no time.
         true = [min(round(1000 * time), final.end_ms) for pair in times for time in pair]
         given = [time for word in found for time in (word.start_ms, word.end_ms)]
         same += [a == b for a, b in zip(given, true, strict=True)] or [False]
     return {"align_equals_transformers": sum(same) / len(same), "align_boundaries": len(same)}
 
 
-async def _heard(url: str, said: Sequence[Int16]) -> list[list[Told]]:
-    # Each recording is one segment, so that both are given the same audio.
+async def _sessions(url: str, recordings: Sequence[Int16]) -> list[Session]:
+    # Each recording is one segment, so that both get the same audio.
     whole = {"partials": False, "endpointing": {"enabled": False}}
-    return [await told(url, pcm, **whole) for pcm in said]
+    return [await with_words(url, pcm, **whole) for pcm in recordings]

@@ -6,10 +6,10 @@ from typing import Any
 
 from auricle.audio.pcm import Int16
 from benchmarks.clients.places import Places
-from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Heard, Speaking
+from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Outcome, Speaking
 
 
-async def assemblyai_turns(places: Places, pcm: Int16) -> Heard:
+async def assemblyai_turns(places: Places, pcm: Int16) -> Outcome:
     """`WS /v3/ws`; the end of the audio ends the last turn."""
     from assemblyai.streaming import v3
 
@@ -36,4 +36,4 @@ async def assemblyai_turns(places: Places, pcm: Int16) -> Heard:
     await client.disconnect(terminate=True)
     if errors:
         raise RuntimeError(str(errors[0]))
-    return speaking.heard()
+    return speaking.outcome()

@@ -1,4 +1,4 @@
-"""Each way in relative to our own protocol, from rounds in which all were measured. Pure."""
+"""Each protocol relative to our own, from rounds in which all were measured. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.before.pairs import ratio
-from benchmarks.clients.speaking import Heard
+from benchmarks.clients.speaking import Outcome
+from benchmarks.statistics import ratio
 
-# What each way is compared with: the form of our own protocol that does the same.
+# The form of our own protocol that each one is compared with.
 REFERENCES: dict[str, str] = {
     "openai_realtime": "stream",
     "openai_realtime_sooner": "stream",
@@ -27,21 +27,23 @@ REFERENCES: dict[str, str] = {
     "riva_recording": "file",
     "triton_recording": "file",
 }
-# Their protocols have no text that may still change.
+# Protocols without text that may still change.
 NEVER_TAKEN_BACK = ("openai_realtime", "openai_realtime_sooner", "wyoming")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way in one round: its sessions, and the CPU of frontend and processor for each."""
+    """One protocol in one round: its sessions, and their CPU of frontend and processor, each."""
 
-    heard: tuple[Heard, ...]
+    outcomes: tuple[Outcome, ...]
     cpu_seconds: float
 
 
 def figures(rounds: Sequence[Mapping[str, Row]]) -> dict[str, float]:
-    """Return the figures of METRICS.md, "Clients"; a latency that a way does not tell has none."""
-    found = {"clients_sessions": float(sum(len(r.heard) for one in rounds for r in one.values()))}
+    """Return the figures of METRICS.md, "Clients"; not every protocol has every latency."""
+    found = {
+        "clients_sessions": float(sum(len(r.outcomes) for one in rounds for r in one.values()))
+    }
     for way, reference in REFERENCES.items():
         pairs = [(one[reference], one[way]) for one in rounds]
         same = [a.text == b.text for own, its in pairs for a, b in _both(own, its)]
@@ -56,24 +58,16 @@ def figures(rounds: Sequence[Mapping[str, Row]]) -> dict[str, float]:
                     before.append(a)
                     now.append(b)
             if before:
-                found |= _named(f"clients_{name}_text_ratio_{way}", before, now)
-        found |= _named(
-            f"clients_cpu_ratio_{way}",
-            [own.cpu_seconds for own, _ in pairs],
-            [its.cpu_seconds for _, its in pairs],
-        )
+                found |= ratio(before, now).named(f"clients_{name}_text_ratio_{way}")
+        own_cpu, its_cpu = zip(*((a.cpu_seconds, b.cpu_seconds) for a, b in pairs), strict=True)
+        found |= ratio(own_cpu, its_cpu).named(f"clients_cpu_ratio_{way}")
     return found
 
 
-def _both(own: Row, its: Row) -> Sequence[tuple[Heard, Heard]]:
-    return list(zip(own.heard, its.heard, strict=True))
+def _both(own: Row, its: Row) -> Sequence[tuple[Outcome, Outcome]]:
+    return list(zip(own.outcomes, its.outcomes, strict=True))
 
 
 def _median(row: Row, name: str) -> float | None:
-    values = [value for one in row.heard if (value := getattr(one, name)) is not None]
+    values = [value for one in row.outcomes if (value := getattr(one, name)) is not None]
     return statistics.median(values) if values else None
-
-
-def _named(name: str, before: Sequence[float], now: Sequence[float]) -> dict[str, float]:
-    found = ratio(before, now)
-    return {name: found.ratio, f"{name}_low": found.low, f"{name}_high": found.high}

@@ -1,4 +1,4 @@
-"""A graph with every way in, and where each is."""
+"""A graph with all protocols, and their addresses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import psutil
 from auricle_testing.server import free_port, serving
 from auricle_testing.services import Nats
 
-# What a session costs before its text: the frontend ends the protocol, the processor is the same
-# for all.
+# The protocol's cost: the frontend terminates it, the processor is the same for all.
 _COUNTED = ("Frontend", "Processor")
 
 

@@ -1,4 +1,4 @@
-"""What a client says in real time, and when its text comes."""
+"""Audio of a client in real time, and the times at which its text arrives."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from auricle.audio.pcm import Int16
 
 SAMPLE_RATE = 16_000
 _PER_SECOND = 10
-# Nothing that is measured takes so long.
+# Longer than any measurement.
 SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Heard:
+class Outcome:
     """A text, and seconds from the audio's begin to its first part, from its end to its last.
 
-    `kept`: to the first part that is not taken back. None where the way in does not tell.
+    `kept`: to the first part that is never taken back. None where the protocol has no such time.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Speaking:
     texts: list[str] = field(default_factory=list)
 
     def shown(self, text: str, kept: str = "") -> None:
-        """Text came that may still change, after `kept`, which will not."""
+        """Note text that may still change, after `kept`, which will not."""
         now = time.monotonic()
         if kept and self.kept is None:
             self.kept = now
@@ -50,22 +50,22 @@ class Speaking:
             self.first = now
 
     def final(self, text: str) -> None:
-        """A part of the final text came."""
+        """Note a part of the final text."""
         self.shown("", text)
         self.last = time.monotonic()
         if text.strip():
             self.texts.append(text.strip())
 
     def stop(self) -> None:
-        """The audio has ended."""
+        """Note the end of the audio."""
         self.stopped = time.monotonic()
 
-    def heard(self) -> Heard:
-        """Return what came."""
+    def outcome(self) -> Outcome:
+        """Return text and times."""
         first = None if self.first is None else self.first - self.began
         kept = None if self.kept is None else self.kept - self.began
         ends = None if self.stopped is None or self.last is None else self.last - self.stopped
-        return Heard(" ".join(self.texts), first, None if ends is None else max(ends, 1e-4), kept)
+        return Outcome(" ".join(self.texts), first, None if ends is None else max(ends, 1e-4), kept)
 
     async def packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> AsyncIterator[Int16]:
         """Yield 100 ms at a time, each when it has been spoken."""
@@ -85,5 +85,5 @@ class Speaking:
 
 
 def with_silence(pcm: Int16, seconds: float = 1.5) -> Int16:
-    """Return audio after which speech is found to have ended, however the session goes on."""
+    """Return audio with silence after it, in which the end of speech is detected."""
     return np.concatenate([pcm, np.zeros(int(seconds * SAMPLE_RATE), np.int16)])

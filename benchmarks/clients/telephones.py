@@ -15,7 +15,7 @@ import websockets
 
 from auricle.audio.pcm import Int16, to_float, to_int16
 from benchmarks.clients.places import Places
-from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Heard, Speaking, with_silence
+from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Outcome, Speaking, with_silence
 from benchmarks.clients.ways import stream
 
 RATE = 8_000
@@ -28,17 +28,17 @@ def telephone(pcm: Int16) -> Int16:
     return to_int16(soxr.resample(to_float(pcm), SAMPLE_RATE, RATE))
 
 
-async def stream_8k(places: Places, pcm: Int16) -> Heard:
+async def stream_8k(places: Places, pcm: Int16) -> Outcome:
     """Our own protocol with a telephone's audio."""
     return await stream(places, telephone(pcm), RATE)
 
 
-async def stream_mu_law(places: Places, pcm: Int16) -> Heard:
+async def stream_mu_law(places: Places, pcm: Int16) -> Outcome:
     """Our own protocol with audio as mu-law leaves it."""
     return await stream(places, _through_mu_law(telephone(pcm)), RATE)
 
 
-async def twilio(places: Places, pcm: Int16) -> Heard:
+async def twilio(places: Places, pcm: Int16) -> Outcome:
     """`WS /v1/twilio`; its text goes to the transcript bus."""
     speaking, call = Speaking(), f"CA{uuid.uuid4().hex}"
     audio = {"encoding": "audio/x-mulaw", "sampleRate": RATE, "channels": 1}
@@ -54,10 +54,10 @@ async def twilio(places: Places, pcm: Int16) -> Heard:
                 await socket.send(json.dumps({"event": "media", "media": media}))
         await socket.send(json.dumps({"event": "stop", "stop": {}}))
         await socket.wait_closed()
-    return Heard(await _published(places, call))
+    return Outcome(await _published(places, call))
 
 
-async def audiosocket(places: Places, pcm: Int16) -> Heard:
+async def audiosocket(places: Places, pcm: Int16) -> Outcome:
     """AudioSocket; its text goes to the transcript bus."""
     speaking, call = Speaking(), uuid.uuid4()
     reader, writer = await asyncio.open_connection("127.0.0.1", places.audiosocket)
@@ -70,10 +70,10 @@ async def audiosocket(places: Places, pcm: Int16) -> Heard:
     async with asyncio.timeout(SECONDS):
         await reader.read()
     writer.close()
-    return Heard(await _published(places, str(call)))
+    return Outcome(await _published(places, str(call)))
 
 
-async def vapi(places: Places, pcm: Int16) -> Heard:
+async def vapi(places: Places, pcm: Int16) -> Outcome:
     """`WS /v1/vapi`; one side of the call is silent, and Vapi never says that speech has ended."""
     speaking = Speaking()
     start = {"encoding": "linear16", "container": "raw", "sampleRate": SAMPLE_RATE, "channels": 2}
@@ -93,7 +93,7 @@ async def vapi(places: Places, pcm: Int16) -> Heard:
             heard = speaking.final if told["transcriptType"] == "final" else speaking.shown
             heard(told["transcription"])
         await sending
-    return speaking.heard()
+    return speaking.outcome()
 
 
 def _beside_silence(packet: Int16) -> bytes:

@@ -10,16 +10,16 @@ import numpy as np
 
 from auricle.audio.pcm import Int16
 from benchmarks.clients.places import Places
-from benchmarks.clients.speaking import SECONDS, Heard, Speaking
+from benchmarks.clients.speaking import SECONDS, Outcome, Speaking
 from benchmarks.clients.ways import wav
 
 
-async def triton_live(places: Places, pcm: Int16) -> Heard:
+async def triton_live(places: Places, pcm: Int16) -> Outcome:
     """`ModelStreamInfer`, one sequence."""
     return await asyncio.to_thread(_live, places, pcm)
 
 
-def _live(places: Places, pcm: Int16) -> Heard:
+def _live(places: Places, pcm: Int16) -> Outcome:
     import tritonclient.grpc as triton
 
     speaking, over = Speaking(), threading.Event()
@@ -45,15 +45,15 @@ def _live(places: Places, pcm: Int16) -> Heard:
         heard = over.wait(SECONDS)
     if errors or not heard:
         raise RuntimeError(str(errors[0] if errors else "the sequence did not end"))
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def triton_recording(places: Places, pcm: Int16) -> Heard:
+async def triton_recording(places: Places, pcm: Int16) -> Outcome:
     """`ModelInfer`."""
     speaking = Speaking()
     speaking.stop()
     speaking.final(await asyncio.to_thread(_recorded, places, wav(pcm)))
-    return speaking.heard()
+    return speaking.outcome()
 
 
 def _recorded(places: Places, file: bytes) -> str:

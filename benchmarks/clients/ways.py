@@ -13,15 +13,15 @@ import soundfile
 from auricle.audio.pcm import Int16
 from auricle.client import Client, Done, Final, Partial
 from benchmarks.clients.places import Places
-from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Heard, Speaking, with_silence
+from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Outcome, Speaking, with_silence
 
-Way = Callable[[Places, Int16], Awaitable[Heard]]
+Way = Callable[[Places, Int16], Awaitable[Outcome]]
 _KEY = "any"  # the graph has no keys
 _PREFIX = "conversation.item.input_audio_transcription."
 _WYOMING = {"rate": SAMPLE_RATE, "width": 2, "channels": 1}
 
 
-async def stream(places: Places, pcm: Int16, rate: int = SAMPLE_RATE) -> Heard:
+async def stream(places: Places, pcm: Int16, rate: int = SAMPLE_RATE) -> Outcome:
     """Our own protocol with `auricle.client`, live."""
     speaking = Speaking()
     events = Client([places.url]).stream(
@@ -32,10 +32,10 @@ async def stream(places: Places, pcm: Int16, rate: int = SAMPLE_RATE) -> Heard:
             speaking.shown(event.partial, event.committed)
         elif isinstance(event, Final):
             speaking.final(event.text)
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def stream_then_silence(places: Places, pcm: Int16) -> Heard:
+async def stream_then_silence(places: Places, pcm: Int16) -> Outcome:
     """The same, where speech ends and the session goes on: text comes once silence is long."""
     speaking = Speaking()
 
@@ -50,10 +50,10 @@ async def stream_then_silence(places: Places, pcm: Int16) -> Heard:
             speaking.shown(event.partial, event.committed)
         elif isinstance(event, Final):
             speaking.final(event.text)
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def file(places: Places, pcm: Int16) -> Heard:
+async def file(places: Places, pcm: Int16) -> Outcome:
     """A recording by our own protocol, as fast as the server takes it."""
     client = Client([places.url])
     speaking = Speaking()
@@ -61,20 +61,20 @@ async def file(places: Places, pcm: Int16) -> Heard:
     async for event in client.stream(pcm, partials=False):
         if isinstance(event, Done):
             speaking.final(event.text)
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def openai_realtime(places: Places, pcm: Int16) -> Heard:
+async def openai_realtime(places: Places, pcm: Int16) -> Outcome:
     """`WS /v1/realtime` with openai's client."""
     return await _openai_realtime(places, pcm, "medium")
 
 
-async def openai_realtime_sooner(places: Places, pcm: Int16) -> Heard:
+async def openai_realtime_sooner(places: Places, pcm: Int16) -> Outcome:
     """The same, with text as soon as two decodes agree: some is kept that would have changed."""
     return await _openai_realtime(places, pcm, "low")
 
 
-async def _openai_realtime(places: Places, pcm: Int16, delay: str) -> Heard:
+async def _openai_realtime(places: Places, pcm: Int16, delay: str) -> Outcome:
     import openai
 
     client = openai.AsyncOpenAI(base_url=f"{places.url}/v1", api_key=_KEY)
@@ -104,10 +104,10 @@ async def _openai_realtime(places: Places, pcm: Int16, delay: str) -> Heard:
             elif event.type == "error":
                 raise RuntimeError(event.error.message)
         await sending
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def openai_transcriptions(places: Places, pcm: Int16) -> Heard:
+async def openai_transcriptions(places: Places, pcm: Int16) -> Outcome:
     """`POST /v1/audio/transcriptions` with openai's client."""
     import openai
 
@@ -116,7 +116,7 @@ async def openai_transcriptions(places: Places, pcm: Int16) -> Heard:
     speaking.stop()
     answer = await client.audio.transcriptions.create(model="demo", file=("a.wav", wav(pcm)))
     speaking.final(answer.text)
-    return speaking.heard()
+    return speaking.outcome()
 
 
 def _deepgram(places: Places) -> Any:
@@ -129,7 +129,7 @@ def _deepgram(places: Places) -> Any:
     return deepgram.AsyncDeepgramClient(api_key=_KEY, environment=environment)
 
 
-async def deepgram_live(places: Places, pcm: Int16) -> Heard:
+async def deepgram_live(places: Places, pcm: Int16) -> Outcome:
     """`WS /v1/listen` with deepgram-sdk."""
     client = _deepgram(places)
     speaking = Speaking()
@@ -147,10 +147,10 @@ async def deepgram_live(places: Places, pcm: Int16) -> Heard:
                 text = message.channel.alternatives[0].transcript
                 (speaking.final if message.is_final else speaking.shown)(text)
         await sending
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def deepgram_turns(places: Places, pcm: Int16) -> Heard:
+async def deepgram_turns(places: Places, pcm: Int16) -> Outcome:
     """`WS /v2/listen` (Flux) with deepgram-sdk; the client ends the last turn."""
     client = _deepgram(places)
     speaking = Speaking()
@@ -174,25 +174,25 @@ async def deepgram_turns(places: Places, pcm: Int16) -> Heard:
                 speaking.shown(message.transcript)
         await sending
         await connection.send_close_stream()
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def deepgram_recording(places: Places, pcm: Int16) -> Heard:
+async def deepgram_recording(places: Places, pcm: Int16) -> Outcome:
     """`POST /v1/listen` with deepgram-sdk."""
     client = _deepgram(places)
     speaking = Speaking()
     speaking.stop()
     answer = await client.listen.v1.media.transcribe_file(request=wav(pcm), model="demo")
     speaking.final(answer.results.channels[0].alternatives[0].transcript)
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def riva_live(places: Places, pcm: Int16) -> Heard:
+async def riva_live(places: Places, pcm: Int16) -> Outcome:
     """`StreamingRecognize` with nvidia-riva-client, which has threads."""
     return await asyncio.to_thread(_riva_live, places, pcm)
 
 
-def _riva_live(places: Places, pcm: Int16) -> Heard:
+def _riva_live(places: Places, pcm: Int16) -> Outcome:
     import riva.client
 
     speaking = Speaking()
@@ -207,10 +207,10 @@ def _riva_live(places: Places, pcm: Int16) -> Heard:
         for result in response.results:
             text = result.alternatives[0].transcript
             (speaking.final if result.is_final else speaking.shown)(text)
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def riva_recording(places: Places, pcm: Int16) -> Heard:
+async def riva_recording(places: Places, pcm: Int16) -> Outcome:
     """`Recognize` with nvidia-riva-client."""
     import riva.client
 
@@ -221,10 +221,10 @@ async def riva_recording(places: Places, pcm: Int16) -> Heard:
         service.offline_recognize, wav(pcm), riva.client.RecognitionConfig()
     )
     speaking.final("".join(result.alternatives[0].transcript for result in answer.results))
-    return speaking.heard()
+    return speaking.outcome()
 
 
-async def wyoming(places: Places, pcm: Int16) -> Heard:
+async def wyoming(places: Places, pcm: Int16) -> Outcome:
     """Wyoming with its own client."""
     from wyoming.asr import Transcribe, Transcript, TranscriptChunk
     from wyoming.audio import AudioChunk, AudioStart, AudioStop
@@ -249,7 +249,7 @@ async def wyoming(places: Places, pcm: Int16) -> Heard:
                     speaking.final(Transcript.from_event(event).text)
                     break
         await sending
-    return speaking.heard()
+    return speaking.outcome()
 
 
 def wav(pcm: Int16) -> bytes:

@@ -4,21 +4,20 @@
                                 [--lanes N] [--config FILE]
                                 [--audio FILE …] [--resume]
 
-Starts a graph with two of each process, hears each recording undisturbed, and then
-does one fault after the other at random moments of live sessions, two (`--lanes`) at a time. Every
-transcript is compared word by word with the undisturbed one. Rows are appended to FILE as they
-are known (`--resume` goes on with them); the graph's log lies beside it. Ends with 1 if a word was
-or an event was lost or doubled, a session failed, or something was left behind.
+Starts a graph with two of each process, transcribes each recording undisturbed, and then injects
+one fault after the other at random moments of live sessions, two (`--lanes`) at a time. Every
+transcript is compared word by word with the undisturbed one. Rows are appended to FILE at once
+(`--resume` continues it); the graph's log is next to it. Exits with 1 if a word or an event was
+lost or doubled, a session failed, or something was left behind. `--quick` takes five minutes.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from benchmarks.faults import leftovers
 from benchmarks.faults.disk import mountable, temporary
@@ -26,9 +25,15 @@ from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running
 from benchmarks.faults.kinds import DISK, KINDS
 from benchmarks.faults.plan import CONFIG, LANES, Fault, planned
-from benchmarks.faults.results import Results
 from benchmarks.faults.run import Run
-from benchmarks.streaming.environment import environment
+from benchmarks.harness import (
+    Journal,
+    add_sizes,
+    end_with_signals,
+    environment,
+    new_parser,
+    show,
+)
 
 _MUST_BE_NONE = (
     "words_lost", "words_doubled", "sessions_failed", "promises_broken", "bus_lost", "bus_doubled",
@@ -37,52 +42,60 @@ _MUST_BE_NONE = (
 
 
 def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Run the faults of the command line."""
+    parser = new_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--quick", action="store_true", help="about 35 faults in five minutes")
+    add_sizes(parser, ("quick",))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="KIND", nargs="+", choices=[*KINDS])
-    parser.add_argument("--count", type=int, help="how many faults; by default what is planned")
-    parser.add_argument("--lanes", type=int, default=LANES, help="sessions at a time")
+    parser.add_argument("--kinds", "--only", metavar="KIND", nargs="+", choices=[*KINDS])
+    parser.add_argument("--count", type=int, help="number of faults; by default as planned")
+    parser.add_argument("--lanes", type=int, default=LANES, help="concurrent sessions")
     parser.add_argument("--config", default=CONFIG, help="settings of the graph")
     parser.add_argument("--audio", metavar="FILE", nargs="+", default=[], help="recordings")
-    parser.add_argument("--resume", action="store_true", help="go on with FILE")
+    parser.add_argument("--resume", action="store_true", help="continue FILE")
     chosen = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    only = chosen.only or []
-    names = ("seed", "quick", "count", "lanes", "config", "audio")
-    arguments = {"only": only} | {name: getattr(chosen, name) for name in names}
-    plan = planned(
-        chosen.seed, quick=chosen.quick, only=only, count=chosen.count, audio=chosen.audio
-    )
+    end_with_signals()
+    only, quick = chosen.kinds or [], chosen.size == "quick"
+    names = ("seed", "count", "lanes", "config", "audio")
+    arguments = {"only": only, "quick": quick} | {name: getattr(chosen, name) for name in names}
+    plan = planned(chosen.seed, quick=quick, only=only, count=chosen.count, audio=chosen.audio)
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
-        print(f"{len(left_out)} faults of the disk are left out: only root may mount one to fill")
+        print(f"{len(left_out)} faults of the disk are left out: only root can mount one to fill")
         plan = [fault for fault in plan if fault not in left_out]
-    results = Results(chosen.out)
+    journal = Journal(chosen.out)
     if chosen.resume:
         try:
-            done = results.done(arguments)
+            done = _done(journal, arguments)
         except (OSError, ValueError) as error:
             parser.error(f"--resume: {error}")
         plan = [fault for fault in plan if fault.number not in done]
     else:
-        results.begin(arguments, environment())
+        journal.begin()
+        journal.add({"type": "run", "arguments": arguments, "environment": environment()})
     if plan:
-        _run(plan, chosen.lanes, chosen.config, results)
-    measured = figures(results.rows())
-    for name, value in measured.items():
-        print(f"{name:28} {value:.6g}")
+        _run(plan, chosen.lanes, chosen.config, journal)
+    measured = figures(journal.rows())
+    show(measured)
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
 
 
-def _run(plan: Sequence[Fault], lanes: int, config: str, results: Results) -> None:
+def _done(journal: Journal, arguments: dict[str, Any]) -> set[int]:
+    """Return the numbers of the faults in a file.
+
+    Raises ValueError unless the file is from a run with the same arguments.
+    """
+    rows = journal.rows()
+    begun = next((row["arguments"] for row in rows if row["type"] == "run"), None)
+    if begun != arguments:
+        raise ValueError(f"{journal.path} is from a run with {begun}, not {arguments}")
+    return {row["number"] for row in rows if row["type"] == "fault"}
+
+
+def _run(plan: Sequence[Fault], lanes: int, config: str, journal: Journal) -> None:
     before, left = leftovers.shared_memory(), []
 
     def record(row: Row) -> None:
-        results.add(row)
+        journal.add(row)
         print(_line(row), flush=True)
 
     log: list[str] = []
@@ -95,10 +108,10 @@ def _run(plan: Sequence[Fault], lanes: int, config: str, results: Results) -> No
         except AssertionError as error:
             if not log:
                 raise  # it did not start
-            # It did not become whole, did not end in order, or left processes or records.
+            # It did not recover, did not end in order, or left processes or records.
             left.append(str(error)[:500])
         finally:
-            results.path.with_suffix(".log").write_text("\n".join(log) + "\n")
+            journal.path.with_suffix(".log").write_text("\n".join(log) + "\n")
         left += [f"file {path}" for path in leftovers.files(folder / "tmp")]
     left += [f"shared memory {path}" for path in sorted(leftovers.shared_memory() - before)]
     record({"type": "left", "what": left})

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from benchmarks.faults.kinds import CONTROL, KINDS
+from benchmarks.statistics import percentile
 
 Row = dict[str, Any]
 # (seconds since the first sample was due, up to where in the audio text goes, in ms)
@@ -17,7 +16,6 @@ RECOVERIES = ("worker", "processor", "frozen")
 _SPOKEN_AFTER_MS = 5_000.0
 # In this time text is to be back. Of two faults that are closer nobody can tell whose delay it is.
 _APART_SECONDS = 5.0
-_SHARE = 95
 
 
 def recovery_seconds(
@@ -77,9 +75,9 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
         kinds = {k.name for k in KINDS.values() if k.recovery == name}
         together += recoveries(tried, kinds, alone=False)
         if seconds := recoveries(tried, kinds, alone=True):
-            found[f"recovery_p95_{name}_s"] = percentile(seconds)
+            found[f"recovery_p95_{name}_s"] = _p95(seconds)
     if together:
-        found["recovery_p95_together_s"] = percentile(together)
+        found["recovery_p95_together_s"] = _p95(together)
     return found
 
 
@@ -104,9 +102,9 @@ def _is_alone(hit: Row, hits: Sequence[Row]) -> bool:
     )
 
 
-def percentile(seconds: Sequence[float]) -> float:
+def _p95(seconds: Sequence[float]) -> float:
     """Return the 95th percentile; infinite if more than a twentieth never recovered."""
-    return float(np.percentile(np.array(seconds), _SHARE, method="higher"))
+    return percentile(seconds, 0.95, method="higher")
 
 
 def _share(values: Iterable[bool]) -> float:

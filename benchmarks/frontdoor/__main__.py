@@ -1,4 +1,4 @@
-"""128 one-hour uploads in flight beside live sessions.
+"""128 one-hour uploads in progress, with live sessions on the same frontend.
 
     python -m benchmarks.frontdoor --out FILE [--uploads 128] [--live 2] [--seconds 60]
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -31,9 +30,10 @@ from auricle.audio.pcm import Int16, to_int16
 from auricle_testing import recordings
 from auricle_testing.server import READY_SECONDS, ROOT, Server, free_port, serving
 from benchmarks.frontdoor.probes import health, live_lag
-from benchmarks.streaming.environment import environment
+from benchmarks.harness import Benchmark, Run, main
+from benchmarks.statistics import percentile
 
-# As in the SLO of live sessions: what a text may take beyond the chunk that it waits for.
+# As in the SLO of live sessions: the time of a text beyond its chunk.
 _INSIDE_SECONDS = 0.3
 _CONFIG = "configs/demo.yaml"
 _SWEEP_SECONDS = 30.0
@@ -68,7 +68,7 @@ def hour(directory: Path) -> Path:
 
 
 async def watched(url: str, live: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Probe /health and so many live sessions for that time."""
+    """Probe /health and `live` sessions for that time."""
     audio = speech()
     probes = [live_lag(url, np.roll(audio, i * 50_000), seconds) for i in range(live)]
     took, *lags = await asyncio.gather(health(url, seconds), *probes)
@@ -76,10 +76,15 @@ async def watched(url: str, live: int, seconds: float) -> tuple[list[float], lis
 
 
 async def phase(
-    server: Server, url: str, file: Path | None, arguments: argparse.Namespace, seconds: float
+    server: Server,
+    url: str,
+    file: Path | None,
+    arguments: argparse.Namespace,
+    seconds: float | None = None,
 ) -> Phase:
     """Run one phase; without a file there are no uploads."""
     live, uploads = arguments.live, arguments.uploads
+    seconds = seconds or arguments.seconds
     await watched(url, live, 5.0)  # everything warm
     if file is None:
         return Phase(*await watched(url, live, seconds))
@@ -160,77 +165,63 @@ def decoding_processes(server: Server) -> int:
     return sum(len(child.children()) for child in frontend.children())
 
 
-def percentile(values: list[float], share: float) -> float:
-    """Return a percentile of at least one value."""
-    return float(np.percentile(values, 100 * share))
-
-
 def inside(lags: list[float]) -> float:
     """Return the share of texts inside the SLO of live sessions."""
     return sum(lag <= _INSIDE_SECONDS for lag in lags) / len(lags)
 
 
-def run(arguments: argparse.Namespace) -> dict[str, float]:
-    """Run all phases and return the figures."""
-    figures: dict[str, float] = {}
+def _uploads(run: Run) -> dict[str, float]:
+    """Run all phases."""
+    arguments, found = run.arguments, dict[str, float]()
     with tempfile.TemporaryDirectory() as directory:
         file = hour(Path(directory))
         with serving() as server:
-            alone = asyncio.run(phase(server, server.url, None, arguments, arguments.seconds))
-            beside = asyncio.run(phase(server, server.url, file, arguments, arguments.seconds))
-            figures["decoding_processes_left"] = decoding_processes(server)
+            phases = {
+                "_alone": asyncio.run(phase(server, server.url, None, arguments)),
+                "": asyncio.run(phase(server, server.url, file, arguments)),
+            }
+            found["decoding_processes_left"] = decoding_processes(server)
             frontend = server.component("Frontend")
-            figures["frontend_memory_mib"] = frontend.memory_info().rss / 2**20
-            figures["open_files_left"] = sum("/tmp" in f.path for f in frontend.open_files())
-            on_loop = asyncio.run(_on_loop(server, file, arguments))
+            found["frontend_memory_mib"] = frontend.memory_info().rss / 2**20
+            found["open_files_left"] = sum("/tmp" in f.path for f in frontend.open_files())
+            phases["_on_loop"] = asyncio.run(_on_loop(server, file, arguments))
         for count in arguments.sweep:
             seconds = min(_SWEEP_SECONDS, arguments.seconds)
             with serving(f"--Frontend.decoding_processes={count}") as server:
                 one = asyncio.run(phase(server, server.url, file, arguments, seconds))
-            figures[f"recordings_speed_{count}_processes"] = one.transcribed / seconds
-            figures[f"live_lag_p95_s_{count}_processes"] = percentile(one.lags, 0.95)
-            figures[f"health_p99_ms_{count}_processes"] = percentile(one.health_ms, 0.99)
-    figures |= {
-        "health_p99_alone_ms": percentile(alone.health_ms, 0.99),
-        "health_p99_ms": percentile(beside.health_ms, 0.99),
-        "health_p99_on_loop_ms": percentile(on_loop.health_ms, 0.99),
-        "live_slo_share_alone": inside(alone.lags),
-        "live_slo_share": inside(beside.lags),
-        "live_slo_share_on_loop": inside(on_loop.lags),
-        "live_lag_p95_alone_s": percentile(alone.lags, 0.95),
-        "live_lag_p95_s": percentile(beside.lags, 0.95),
-        "live_lag_p95_on_loop_s": percentile(on_loop.lags, 0.95),
-        "live_lag_p95_growth": percentile(beside.lags, 0.95) / percentile(alone.lags, 0.95),
-        "live_lag_p95_growth_on_loop": percentile(on_loop.lags, 0.95)
-        / percentile(alone.lags, 0.95),
-        "recordings_speed": beside.transcribed / arguments.seconds,
-        "seconds_to_send_all": beside.seconds_to_send,
-        "recordings_left": beside.left_behind,
+            found[f"recordings_speed_{count}_processes"] = one.transcribed / seconds
+            found[f"live_lag_p95_s_{count}_processes"] = percentile(one.lags, 0.95)
+            found[f"health_p99_ms_{count}_processes"] = percentile(one.health_ms, 0.99)
+    alone, with_uploads = phases["_alone"], phases[""]
+    for suffix, one in phases.items():
+        lag = percentile(one.lags, 0.95)
+        found[f"health_p99{suffix}_ms"] = percentile(one.health_ms, 0.99)
+        found[f"live_slo_share{suffix}"] = inside(one.lags)
+        found[f"live_lag_p95{suffix}_s"] = lag
+        if one is not alone:
+            found[f"live_lag_p95_growth{suffix}"] = lag / percentile(alone.lags, 0.95)
+    return found | {
+        "recordings_speed": with_uploads.transcribed / arguments.seconds,
+        "seconds_to_send_all": with_uploads.seconds_to_send,
+        "recordings_left": with_uploads.left_behind,
     }
-    return figures
 
 
 async def _on_loop(server: Server, file: Path, arguments: argparse.Namespace) -> Phase:
     async with frontend_on_loop(server) as url:
-        return await phase(server, url, file, arguments, arguments.seconds)
+        return await phase(server, url, file, arguments)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--uploads", type=int, default=128)
     parser.add_argument("--live", type=int, default=2, help="live sessions")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--sweep", type=int, nargs="*", default=[], metavar="PROCESSES")
-    arguments = parser.parse_args()
-    figures = run(arguments)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(
-        json.dumps({"figures": figures, "environment": environment()}, indent=1) + "\n"
-    )
-    for name, value in sorted(figures.items()):
-        print(f"{name:36} {value:.6g}")
 
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"uploads": _uploads}, arguments=_arguments, sizes=()
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

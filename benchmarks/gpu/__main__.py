@@ -1,20 +1,19 @@
-"""Measures what a GPU carries at the geometry of Qwen3-ASR, with random weights.
+"""The load that a GPU carries at the geometry of Qwen3-ASR, with random weights.
 
     python -m benchmarks.gpu --out FILE [--only PART …] [--minutes M] [--again]
                              [--seconds S] [--gpus N] [--config CONFIG]
     python -m benchmarks.gpu --out FILE --device cpu --quick
 
-Each part takes at most ten minutes and is a process of its own. FILE has its figures as soon as it
-ends; a part that has them is not run again (`--again` does), so an interrupted run, or one
-that `--minutes` has ended, goes on with the same command. Needs `make setup-dev TARGET=gpu`.
-With `--quick` the geometry is tiny, and the figures say nothing: on a CPU this tests the
-program. METRICS.md defines the figures.
+Each part takes at most ten minutes and is a process of its own. Its figures are in FILE as soon as
+it ends; a part with figures is not run again (`--again` does), so that an interrupted run, or one
+that `--minutes` has ended, continues with the same command. Needs `make setup-dev TARGET=gpu`. With
+`--quick` the geometry is tiny, and the figures are meaningless: on a CPU this tests the program.
+METRICS.md defines the figures.
 """
 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -27,19 +26,20 @@ from benchmarks.gpu.found import Task
 from benchmarks.gpu.part import PartFailed, run
 from benchmarks.gpu.parts import COMPARED, PARTS
 from benchmarks.gpu.results import Results
-from benchmarks.streaming.environment import environment
+from benchmarks.harness import end_with_signals, environment, new_parser, note
 
 _MOST_SECONDS = 600.0  # of a part
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """See the module; `words` are those of the command line. Ends with 1 if a part failed."""
+    """Run the parts of a command line. Exits with 1 if a part failed."""
+    end_with_signals()
     arguments, results = _parsed(words)
     wanted = arguments.only or [*PARTS]
     chosen = [p for p in PARTS if p in wanted and (arguments.again or not results.done(p))]
     for part in wanted:
         if part not in chosen:
-            _told(f"{part} has its figures; --again measures them again")
+            note(f"{part} has its figures; --again measures them again")
     if any(part in COMPARED for part in chosen) and not results.done("ceilings"):
         chosen = list(dict.fromkeys(("ceilings", *chosen)))
     failed = _run(chosen, results, arguments)
@@ -48,9 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = new_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--quick", action="store_true", help="only whether everything runs")
@@ -64,7 +62,7 @@ def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
     if arguments.device == "cpu" and not arguments.quick:
         parser.error("--device cpu needs --quick: the published geometry would take a CPU hours")
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        parser.error("there is no CUDA device; --device cpu --quick tries the program without one")
+        parser.error("no CUDA device was found; --device cpu --quick tries the program without one")
     if arguments.seconds is not None and arguments.seconds <= 0:
         parser.error("--seconds must be above 0")
     if arguments.gpus < 1:
@@ -86,27 +84,27 @@ def _run(chosen: Sequence[str], results: Results, arguments: argparse.Namespace)
     for part in chosen:
         expected = PARTS[part].minutes
         if arguments.minutes is not None and _minutes(began) + expected > arguments.minutes:
-            _told(f"{part} is left out: it may take {expected:g} minutes")
+            note(f"{part} is left out: it may take {expected:g} minutes")
             continue
         if part in COMPARED and not results.done("ceilings"):
-            _told(f"{part} is left out: there are no ceilings to compare with")
+            note(f"{part} is left out: its ceilings were not measured")
             continue
         task = Task(
             part, arguments.device, arguments.quick, arguments.gpus, config, arguments.seconds,
             results.figures_of("ceilings"),
         )  # fmt: skip
-        _told(f"{part} …")
+        note(f"{part} …")
         start = time.monotonic()
         try:
             found = run(task, _MOST_SECONDS)
         except PartFailed as error:
             failed = True
             results.failed(part, str(error), where)
-            _told(f"{part} failed: {error}")
+            note(f"{part} failed: {error}")
         else:
             seconds = time.monotonic() - start
             results.keep(part, found, seconds, where)
-            _told(f"{part} took {seconds:.0f} s")
+            note(f"{part} took {seconds:.0f} s")
     return failed
 
 
@@ -114,10 +112,5 @@ def _minutes(began: float) -> float:
     return (time.monotonic() - began) / 60
 
 
-def _told(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     main()

@@ -1,4 +1,4 @@
-"""The file of results: what each part found, kept from run to run."""
+"""The result file: the outcome of each part, kept from run to run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks import harness
 from benchmarks.gpu.found import Found
 
 _KIND = ("device", "quick")
 
 
 class Results:
-    """Parts that are done stay in the file; each says when, where and at which commit."""
+    """Finished parts stay in the file, each with date, machine and commit."""
 
     def __init__(self, path: Path, *, device: str, quick: bool) -> None:
         """Open the file, or begin it.
 
-        Raises ValueError if it is no such file, or of another device or size: figures of one file
-        can be compared.
+        Raises ValueError if it has another format, device or size: figures of one file can be
+        compared.
         """
         self.path = path
         self._kind = {"device": device, "quick": quick}
@@ -34,12 +35,11 @@ class Results:
             kind = {name: known[name] for name in _KIND}
         except (ValueError, KeyError, TypeError):
             raise ValueError(
-                f"{self.path} is no file of this benchmark; name another one, or one that does "
-                "not exist yet"
+                f"{self.path} was not written by this benchmark; name a new file"
             ) from None
         if kind != self._kind:
             raise ValueError(
-                f"{self.path} has figures of {_said(kind)}, not of {_said(self._kind)}; name "
+                f"{self.path} has figures of {_options(kind)}, not of {_options(self._kind)}; name "
                 "another file"
             )
         return parts
@@ -49,26 +49,23 @@ class Results:
         return "figures" in self._parts.get(part, {})
 
     def figures_of(self, part: str) -> dict[str, float]:
-        """Return what a part has measured; nothing if it is not done."""
+        """Return the figures of a part; empty if it is not done."""
         return dict(self._parts.get(part, {}).get("figures", {}))
 
     def keep(self, part: str, found: Found, seconds: float, environment: dict[str, str]) -> None:
-        """Store what a part has found; it is on disk when this returns."""
+        """Store the outcome of a part; it is on disk when this returns."""
         self._store(part, asdict(found) | {"seconds": seconds, "environment": environment})
 
     def failed(self, part: str, why: str, environment: dict[str, str]) -> None:
-        """Store why a part has no figures; earlier ones are no longer true."""
+        """Store the reason why a part has no figures; earlier ones are dropped."""
         self._store(part, {"failed": why, "environment": environment})
 
     def _store(self, part: str, row: dict[str, Any]) -> None:
         self._parts[part] = row
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_name(self.path.name + ".unfinished")
-        unfinished.write_text(json.dumps(self._plain(), indent=1) + "\n")
-        unfinished.replace(self.path)
+        harness.write(self.path, self._plain())
 
     def _plain(self) -> dict[str, Any]:
-        """All figures together for who reads one, and all parts with their details."""
+        """Return all figures together, and all parts with their details."""
         return self._kind | {
             "figures": self._together("figures"),
             "not_measured": self._together("not_measured"),
@@ -89,5 +86,5 @@ class Results:
         ]
 
 
-def _said(kind: dict[str, Any]) -> str:
+def _options(kind: dict[str, Any]) -> str:
     return f"--device {kind['device']}{' --quick' if kind['quick'] else ''}"

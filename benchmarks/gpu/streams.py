@@ -16,13 +16,13 @@ from pathlib import Path
 
 import psutil
 
+from auricle.tools.load_generation.search import most_carried
 from benchmarks.baselines.client import end
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.gpu.busy import Busy, gpu_busy
 from benchmarks.gpu.drivers import Drivers, driving
 from benchmarks.gpu.found import Found, Task
 from benchmarks.gpu.heard import Trial
-from benchmarks.gpu.knee import most_carried
 from benchmarks.gpu.placement import placed
 from benchmarks.load.usage import Usage, measured
 from benchmarks.prepared import ROOT, checkpoint

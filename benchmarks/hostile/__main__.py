@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import environment
 from benchmarks.hostile import growth as operations
 from benchmarks.hostile import holds
 from benchmarks.hostile.areas import AREAS
@@ -29,7 +30,6 @@ from benchmarks.hostile.figures import cases, changed, figures, growth
 from benchmarks.hostile.graph import Graph, running
 from benchmarks.hostile.replay import replay
 from benchmarks.hostile.run import FULL, QUICK, Campaign, run
-from benchmarks.streaming.environment import environment
 
 _MUST_BE_NONE = (
     "crashes", "hangs", "answers_5xx", "witness_changed_text", "witness_errors", "attackers_failed"

@@ -1,1 +1,1 @@
-"""Whether words of a client's context appear that were not said, and what those said gain."""
+"""Whether keywords that were not spoken appear in the text, and the gain for spoken ones."""

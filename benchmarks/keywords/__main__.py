@@ -1,81 +1,68 @@
-"""Whether keywords that were not said appear in the text, and what those that were said gain.
+"""Keywords: how often unspoken ones appear in the text, and the recall that spoken ones gain.
 
     python -m benchmarks.keywords --out FILE [--quick | --smoke] [--voices unseen | seen]
 
-Each recording is heard three times, live and as fast as the server takes it: without keywords, with
+Each recording is transcribed three times, as fast as the server takes it: without keywords, with
 them, and with them by a server without its guard (`Processor.context_guard: false`). Three minutes
 on two cores, `--quick` one.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from collections.abc import Sequence
 
 from auricle.audio.pcm import to_int16
 from auricle.client import Client, Done
 from auricle_testing.server import serving
-from benchmarks import results
+from benchmarks.harness import Benchmark, Run, main
 from benchmarks.keywords.figures import Written, figures
 from benchmarks.keywords.recordings import Case, cases
 from benchmarks.prepared import corpus
+from benchmarks.sessions import NOT_AHEAD, limited
 
-_COUNTS = {"full": 600, "quick": 120, "smoke": 4}
 _AT_ONCE = 8
-# Nobody yields to anybody, so that what is heard does not depend on the load.
-_SETTINGS = ("--Frontend.ahead_seconds=1000000",)
 
 
-async def _heard(url: str, one: Case, with_keywords: bool) -> str:
-    context = ", ".join(one.keywords) if with_keywords else ""
-    samples = to_int16(one.recording.samples)
-    async for event in Client([url]).stream(samples, partials=True, context=context):
-        if isinstance(event, Done):
-            return event.text
-    raise RuntimeError("the session ended without a text")
+def _texts(url: str, some: Sequence[Case], *, with_keywords: bool) -> list[str]:
+    async def transcribed(one: Case) -> str:
+        context = ", ".join(one.keywords) if with_keywords else ""
+        samples = to_int16(one.recording.samples)
+        async for event in Client([url]).stream(samples, partials=True, context=context):
+            if isinstance(event, Done):
+                return event.text
+        raise RuntimeError("the session ended without a text")
+
+    return asyncio.run(limited(_AT_ONCE, some, transcribed))
 
 
-async def _all(url: str, asked: Sequence[Case], with_keywords: bool) -> list[str]:
-    turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def in_turn(one: Case) -> str:
-        async with turns:
-            return await _heard(url, one, with_keywords)
-
-    return await asyncio.gather(*map(in_turn, asked))
-
-
-def _written(asked: Sequence[Case]) -> list[Written]:
-    with serving(*_SETTINGS) as server:
-        without = asyncio.run(_all(server.url, asked, with_keywords=False))
-        guarded = asyncio.run(_all(server.url, asked, with_keywords=True))
-    with serving(*_SETTINGS, "--Processor.context_guard=false") as server:
-        unguarded = asyncio.run(_all(server.url, asked, with_keywords=True))
-    return [
-        Written(tuple(w.text for w in one.recording.words), one.keywords, one.said, *texts)
-        for one, *texts in zip(asked, without, guarded, unguarded, strict=True)
+def _keywords(run: Run) -> dict[str, float]:
+    voices = run.arguments.voices
+    some = cases(voices, run.of(600, 120, 4), corpus(voices))
+    with serving(NOT_AHEAD) as server:
+        without = _texts(server.url, some, with_keywords=False)
+        guarded = _texts(server.url, some, with_keywords=True)
+    with serving(NOT_AHEAD, "--Processor.context_guard=false") as server:
+        unguarded = _texts(server.url, some, with_keywords=True)
+    written = [
+        Written(tuple(w.text for w in one.recording.words), one.keywords, one.spoken, *texts)
+        for one, *texts in zip(some, without, guarded, unguarded, strict=True)
     ]
+    run.extra["voices"] = voices
+    run.extra["texts"] = [
+        {"spoken": " ".join(one.spoken), "keywords": one.keywords, "without": one.without,
+         "guarded": one.guarded, "unguarded": one.unguarded}
+        for one in written
+    ]  # fmt: skip
+    return figures(written)
 
 
-def main() -> None:
-    """See the module."""
-    parser = results.parser(__doc__)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--voices", choices=("unseen", "seen"), default="unseen")
-    arguments = parser.parse_args()
-    written = _written(cases(arguments.voices, _COUNTS[arguments.scale], corpus(arguments.voices)))
-    found = figures(written)
-    result = {
-        "figures": found,
-        "voices": arguments.voices,
-        "texts": [
-            {"said": " ".join(one.said), "keywords": one.keywords, "without": one.without,
-             "guarded": one.guarded, "unguarded": one.unguarded}
-            for one in written
-        ],
-    }  # fmt: skip
-    results.write(arguments.out, result)
-    results.tell(found)
 
+
+BENCHMARK = Benchmark(description=__doc__, parts={"keywords": _keywords}, arguments=_arguments)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,4 +1,4 @@
-"""Leaks and gains of keywords, from what was said and what was written. Pure."""
+"""Leaks and gains of keywords, from spoken and written words. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import jiwer
 
 @dataclass(frozen=True)
 class Written:
-    """One case: its words, its keywords, and the text without keywords and with them.
+    """One case: its words, its keywords, and the text without keywords and with them, by a server
+    with its guard (`guarded`) and without."""
 
-    `guarded` and `unguarded` say whether the server had its guard.
-    """
-
-    said: tuple[str, ...]
+    spoken: tuple[str, ...]
     keywords: tuple[str, ...]
-    keywords_said: bool
+    keywords_spoken: bool
     without: str
     guarded: str
     unguarded: str
@@ -26,9 +24,9 @@ class Written:
 
 def figures(written: Sequence[Written]) -> dict[str, float]:
     """Return the figures of METRICS.md, "Keywords"."""
-    words = sum(len(one.said) for one in written)
-    likely = [one for one in written if one.keywords_said]
-    unlikely = [one for one in written if not one.keywords_said]
+    words = sum(len(one.spoken) for one in written)
+    likely = [one for one in written if one.keywords_spoken]
+    unlikely = [one for one in written if not one.keywords_spoken]
     found = {
         "keyword_recordings": float(len(written)),
         "keyword_words": float(words),
@@ -46,20 +44,21 @@ def figures(written: Sequence[Written]) -> dict[str, float]:
 
 
 def _leaks(written: Sequence[Written], text: str) -> int:
-    """Count keywords that were written more often than they were said, and than without a list."""
+    """Count keywords that were written more often than they were spoken, and than without a
+    list."""
     found = 0
     for one in written:
-        said, without = Counter(one.said), Counter(one.without.split())
+        said, without = Counter(one.spoken), Counter(one.without.split())
         now = Counter(getattr(one, text).split())
         found += sum(max(0, now[word] - max(said[word], without[word])) for word in one.keywords)
     return found
 
 
 def _recall(written: Sequence[Written], text: str) -> float:
-    """Return the share of said keywords that were written."""
+    """Return the share of spoken keywords that were written."""
     there = of = 0
     for one in written:
-        said, now = Counter(one.said), Counter(getattr(one, text).split())
+        said, now = Counter(one.spoken), Counter(getattr(one, text).split())
         of += sum(said[word] for word in one.keywords)
         there += sum(min(said[word], now[word]) for word in one.keywords)
     return there / max(1, of)
@@ -67,5 +66,7 @@ def _recall(written: Sequence[Written], text: str) -> float:
 
 def _wer(written: Sequence[Written], text: str) -> float:
     return float(
-        jiwer.wer([" ".join(one.said) for one in written], [getattr(one, text) for one in written])
+        jiwer.wer(
+            [" ".join(one.spoken) for one in written], [getattr(one, text) for one in written]
+        )
     )

@@ -1,4 +1,4 @@
-"""Speech with lists of keywords: of words that are said, or that only sound like them."""
+"""Speech with lists of keywords: spoken words, or words that only look like spoken ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from benchmarks.streaming.audio import Recording, spoken
+from benchmarks.speech import Recording, spoken
 from benchmarks.ways.audio import CORPUS, word_lists
 from models.training.corpus import Corpus
 from models.training.sentences import vocabulary
@@ -15,9 +15,9 @@ from models.training.sentences import vocabulary
 _PAUSES = (0.05, 1.2)
 _KEYWORDS = 6
 _ALIKE = 0.5  # share of letters that two words have in common, in order
-_NEAREST = 3  # of a said word, from which one is taken
-# Words that the demo model does not know, beside those of its vocabulary that they sound like.
-_BESIDE = {
+_NEAREST = 3  # words like a spoken one, of which one is chosen
+# Words outside of the demo model's vocabulary, by the word of it that they sound like.
+_SIMILAR = {
     "house": "hows mouse grouse", "book": "brook hook crook", "rain": "reign crane drain",
     "train": "crane strain terrain", "boat": "moat goat vote", "box": "fox socks rocks",
     "cat": "bat cap catch", "dog": "fog log dock", "cup": "pup cop cut",
@@ -32,15 +32,15 @@ _BESIDE = {
 
 @dataclass(frozen=True)
 class Case:
-    """A recording and its keywords; `said`: these are among its words, else none of them is."""
+    """A recording and its keywords, all of which are `spoken` in it, or none."""
 
     recording: Recording
     keywords: tuple[str, ...]
-    said: bool
+    spoken: bool
 
 
 def cases(voices: str, count: int, corpus: Corpus, seed: int = 19) -> list[Case]:
-    """Return `count` cases of 3 to 12 s, those with words that are said and others in turns.
+    """Return `count` cases of 3 to 12 s, with spoken and with similar keywords in turns.
 
     Half of them are sentences of `corpus`, half (in unseen `voices`) words in random order.
     """
@@ -63,10 +63,10 @@ def _said(dice: random.Random, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _alike(dice: random.Random, words: Sequence[str]) -> tuple[str, ...]:
-    """Return words that are not said, each of which looks like one that is."""
+    """Return unspoken words, each of which looks like a spoken one."""
     said, found = set(words), set[str]()
     for word in dice.sample(words, len(words)):
-        others = [*vocabulary(), *_BESIDE.get(word, "").split()]
+        others = [*vocabulary(), *_SIMILAR.get(word, "").split()]
         likeness = {
             other: SequenceMatcher(None, word, other).ratio()
             for other in others

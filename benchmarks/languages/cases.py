@@ -1,4 +1,4 @@
-"""Conversations of speakers who take turns, each in one of some languages."""
+"""Conversations of speakers in turns, each in one of several languages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from models.training.corpus import Corpus
 from models.training.languages import language
 
 _TURNS = 5
-_PAUSES = (0.9, 1.6)  # s; silence that ends a segment is shorter
+_PAUSES = (0.9, 1.6)  # s; long enough to end a segment
 _NOISE_DBFS = -50
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one speaker says: from when until when (s), in which language, by its name."""
+    """The speech of one speaker: start and end (s), the name of its language, and its text."""
 
     start: float
     end: float
@@ -30,7 +30,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Case:
-    """A recording at 16 kHz, and the names of the languages that are spoken in it."""
+    """A recording at 16 kHz, and the names of its spoken languages."""
 
     samples: Float32
     turns: tuple[Turn, ...]
@@ -46,7 +46,7 @@ def cases(count: int, spoken: Mapping[str, Corpus], seed: int = 23) -> list[Case
 def _case(dice: random.Random, spoken: Mapping[str, Corpus], codes: list[str]) -> Case:
     parts = [np.zeros(SAMPLE_RATE // 2, np.float32)]
     turns, at = [], len(parts[0])
-    # Each of the languages is spoken at least once.
+    # Each language is spoken at least once.
     for code in dice.sample([*codes, *dice.choices(codes, k=_TURNS - len(codes))], _TURNS):
         sentence = dice.choice(spoken[code].sentences)
         speech = spoken[code].audio(sentence)

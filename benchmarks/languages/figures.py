@@ -1,4 +1,4 @@
-"""How often languages are right, and the words, from what was said and what was written. Pure."""
+"""Shares of right languages, and word errors, from spoken and written turns. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.languages.cases import Case, Turn
 
 @dataclass(frozen=True)
 class Segment:
-    """What was written from when until when (s), and in which language, by its name."""
+    """A written segment: start and end (s), the name of its language, and its text."""
 
     start: float
     end: float
@@ -21,27 +21,27 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Heard:
-    """One case: its segments with text where the language was detected, and where it was named."""
+class Transcribed:
+    """One case: its segments with text, with the language detected and with it named."""
 
     case: Case
     detected: tuple[Segment, ...]
     named: tuple[Segment, ...]
 
 
-def figures(heard: Sequence[Heard]) -> dict[str, float]:
+def figures(cases: Sequence[Transcribed]) -> dict[str, float]:
     """Return the figures of METRICS.md, "Languages"."""
-    names = sorted({turn.language for one in heard for turn in one.case.turns})
-    several = [one for one in heard if len(one.case.languages) > 1]
-    alone = [one for one in heard if len(one.case.languages) == 1]
-    detected = _pairs(heard, named=False)
+    names = sorted({turn.language for one in cases for turn in one.case.turns})
+    several = [one for one in cases if len(one.case.languages) > 1]
+    alone = [one for one in cases if len(one.case.languages) == 1]
+    detected = _pairs(cases, named=False)
     detected_alone, given_alone = (_pairs(alone, named=named) for named in (False, True))
     found = {
-        "language_turns": float(sum(len(one.case.turns) for one in heard)),
+        "language_turns": float(sum(len(one.case.turns) for one in cases)),
         "language_right": _right(detected),
         "language_right_of_two_detected": _right(_pairs(several, named=False)),
         "language_right_of_two_named": _right(_pairs(several, named=True)),
-        "language_segments_not_named": float(_not_named(heard)),
+        "language_segments_not_named": float(_not_named(cases)),
     }
     for name in names:
         found[f"language_right_{name.lower()}"] = _right(detected, name)
@@ -50,9 +50,9 @@ def figures(heard: Sequence[Heard]) -> dict[str, float]:
     return found
 
 
-def _pairs(heard: Sequence[Heard], *, named: bool) -> list[tuple[Turn, list[Segment]]]:
+def _pairs(cases: Sequence[Transcribed], *, named: bool) -> list[tuple[Turn, list[Segment]]]:
     """Return each turn with the segments whose middle is nearer to it than to other turns."""
-    return [pair for one in heard for pair in _of(one.case, one.named if named else one.detected)]
+    return [pair for one in cases for pair in _of(one.case, one.named if named else one.detected)]
 
 
 def _of(case: Case, segments: Sequence[Segment]) -> Iterator[tuple[Turn, list[Segment]]]:
@@ -65,7 +65,7 @@ def _of(case: Case, segments: Sequence[Segment]) -> Iterator[tuple[Turn, list[Se
 
 
 def _right(pairs: Sequence[tuple[Turn, list[Segment]]], name: str | None = None) -> float:
-    """Return the share of turns all of whose segments are in its language; of those in `name`."""
+    """Return the share of turns (in the language `name`) with all segments in their language."""
     counted = [pair for pair in pairs if name in (None, pair[0].language)]
     right = sum(
         bool(segments) and all(one.language == turn.language for one in segments)
@@ -74,8 +74,8 @@ def _right(pairs: Sequence[tuple[Turn, list[Segment]]], name: str | None = None)
     return right / max(1, len(counted))
 
 
-def _not_named(heard: Sequence[Heard]) -> int:
-    return sum(s.language not in one.case.languages for one in heard for s in one.named)
+def _not_named(cases: Sequence[Transcribed]) -> int:
+    return sum(s.language not in one.case.languages for one in cases for s in one.named)
 
 
 def _wer(pairs: Sequence[tuple[Turn, list[Segment]]], name: str) -> float:

@@ -4,67 +4,53 @@
     python -m benchmarks.load --suite --out FILE [--quick | --smoke] [--only GROUP]
 
 The first form takes any server that speaks one of the protocols and prints the figures of
-METRICS.md. If the load was not valid, it prints the reason instead and exits with 1.
-The suite needs `make bench-env`. Speech and checkpoints are made if they are missing.
+METRICS.md. If the load was not valid, it prints the reason instead and exits with 1. The suite
+needs `make bench-env`; `--quick` takes about 40 minutes, without the soak. Speech and checkpoints
+are made if they are missing.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import signal
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Run
 from benchmarks.load import protocols
+from benchmarks.load.groups import FULL_ONLY, GROUPS
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
+from benchmarks.load.plots import draw
 from benchmarks.load.trial import Load, Trial, run_trial
-from benchmarks.streaming.environment import environment
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--model", default="demo", help="its name on the server")
+    parser.add_argument("--protocol", choices=protocols.NAMES, default="stream")
+    parser.add_argument("--sessions", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument(
+        "--lengths", type=float, nargs=2, default=(5.0, 60.0), metavar=("MIN", "MAX")
     )
-    parser.add_argument("--out", type=Path)
-    one = parser.add_argument_group("one load on a running server")
-    one.add_argument("--url", default="http://127.0.0.1:8080")
-    one.add_argument("--model", default="demo", help="its name on the server")
-    one.add_argument("--protocol", choices=protocols.NAMES, default="stream")
-    one.add_argument("--sessions", type=int, default=4)
-    one.add_argument("--seconds", type=float, default=60.0)
-    one.add_argument("--lengths", type=float, nargs=2, default=(5.0, 60.0), metavar=("MIN", "MAX"))
-    one.add_argument("--chunk-ms", type=int, default=640)
-    one.add_argument("--packet-ms", type=int, default=100)
-    one.add_argument("--seed", type=int, default=1)
-    suite = parser.add_argument_group("the whole suite")
-    suite.add_argument("--suite", action="store_true")
-    scale = suite.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="about 40 minutes, without the soak")
-    scale.add_argument("--smoke", action="store_true", help="only whether everything runs")
-    suite.add_argument("--only", metavar="GROUP")
-    arguments = parser.parse_args()
-    # So that servers under load end with us, however we are told to.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    if arguments.suite:
-        from benchmarks.load.suite import run_suite
+    parser.add_argument("--chunk-ms", type=int, default=640)
+    parser.add_argument("--packet-ms", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
 
-        if arguments.out is None:
-            parser.error("--suite needs --out FILE")
-        size = "quick" if arguments.quick else "smoke" if arguments.smoke else "full"
-        run_suite(arguments.out, scale=size, only=arguments.only)
-        return
-    trial = _one(arguments)
+
+def _one(run: Run) -> dict[str, float]:
+    arguments = run.arguments
+    slo = Slo(chunk_seconds=arguments.chunk_ms / 1000)
+    load = Load(arguments.sessions, arguments.seconds, arguments.packet_ms, slo)
+    planner = Planner(SpeechStyle(tuple(arguments.lengths)), arguments.seed)
+    target = protocols.Target(arguments.url, arguments.model, arguments.chunk_ms)
+    trial = asyncio.run(run_trial(load, planner, protocols.protocol(arguments.protocol), target))
     if trial.invalid:
         raise SystemExit(f"invalid: {trial.invalid}{_advice(arguments, trial)}")
-    figures = trial.figures()
-    if arguments.out:
-        result = {"figures": figures, "environment": environment()}
-        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in figures.items():
-        print(f"{name:28} {value:.6g}")
+    return trial.figures()
 
 
 def _advice(arguments: argparse.Namespace, trial: Trial) -> str:
@@ -79,16 +65,22 @@ def _advice(arguments: argparse.Namespace, trial: Trial) -> str:
     )
 
 
-def _one(arguments: argparse.Namespace) -> Trial:
-    load = Load(
-        arguments.sessions,
-        arguments.seconds,
-        arguments.packet_ms,
-        Slo(chunk_seconds=arguments.chunk_ms / 1000),
-    )
-    planner = Planner(SpeechStyle(tuple(arguments.lengths)), arguments.seed)
-    target = protocols.Target(arguments.url, arguments.model, arguments.chunk_ms)
-    return asyncio.run(run_trial(load, planner, protocols.protocol(arguments.protocol), target))
+@contextmanager
+def _with_plots(run: Run) -> Iterator[None]:
+    yield
+    draw(run.details, run.folder)
+
+
+ONE = Benchmark(
+    description=__doc__, parts={"load": _one}, arguments=_arguments, sizes=(), out="optional"
+)
+SUITE = Benchmark(description=__doc__, parts=GROUPS, around=_with_plots, full_only=FULL_ONLY)
+
+
+def main() -> None:
+    """Run one load or, with `--suite`, all groups."""
+    words = [word for word in sys.argv[1:] if word != "--suite"]
+    harness.main(SUITE if "--suite" in sys.argv else ONE, words)
 
 
 if __name__ == "__main__":

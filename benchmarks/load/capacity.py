@@ -1,4 +1,4 @@
-"""Searches the largest number of sessions that a server carries within the SLO."""
+"""Searches for the largest number of sessions that a server carries within the SLO."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from auricle.tools.load_generation.search import most_carried
 from benchmarks.load.metrics import Slo, word_errors
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.subjects import Running, Subject
@@ -67,13 +68,13 @@ class Point:
 
 
 def _audio(trial: Trial) -> float:
-    """Seconds of audio offered while CPU was counted: every slot speaks nearly all the time."""
+    """Return the seconds of audio offered while CPU was counted: slots are hardly ever silent."""
     return trial.load.sessions * trial.seconds
 
 
 def carried(trial: Trial) -> bool:
-    """99% of sessions inside the SLO, none refused or stretched, the words heard, and a load
-    that was real."""
+    """Whether 99% of sessions were inside the SLO, none was refused or stretched, words were
+    recognized, and the load was valid."""
     slo, worst = trial.load.slo, trial.load.worst_wer
     less = any(r.outcome == "refused" or slo.stretched(r) for r in trial.records)
     wrong = worst is not None and word_errors(trial.records).wer > worst
@@ -100,32 +101,22 @@ class Search:
 
 
 class CapacitySearch:
-    """Steps by a third from a first guess until the capacity is bracketed, then bisects."""
+    """Grows by a third from a first guess until the capacity is bracketed, then bisects."""
 
     def __init__(
         self, subject: Subject, server: Running, condition: Condition, *, repeats: int,
-        told: Callable[[str], None] = lambda _line: None,
+        log: Callable[[str], None] = lambda _line: None,
     ) -> None:  # fmt: skip
-        self._subject, self._server, self._repeats, self._told = subject, server, repeats, told
+        self._subject, self._server, self._repeats, self._log = subject, server, repeats, log
         self.search = Search(condition)
 
     def run(self, first: int, *, most: int = 256, resolution: float = 0.1) -> Search:
         """Search the capacity to a relative `resolution`, but at least to one session."""
-        low, high = 0, most + 1
-        sessions = first
-        while True:
-            if self.tried(sessions).carried:
-                low = sessions
-            else:
-                high = sessions
-            if high - low <= max(1, int(resolution * low)):
-                return self.search
-            if high > most:
-                sessions = min(most, max(low + 1, low * 4 // 3))
-            elif low == 0:
-                sessions = min(high - 1, max(1, high * 3 // 4))
-            else:
-                sessions = (low + high) // 2
+        most_carried(
+            lambda sessions: self.tried(sessions).carried, first, most=most, resolution=resolution,
+            growth=4 / 3,
+        )  # fmt: skip
+        return self.search
 
     def tried(self, sessions: int) -> Point:
         """Run `repeats` trials, or two if these agree."""
@@ -138,7 +129,7 @@ class CapacitySearch:
             if len(verdicts) >= (self._repeats + 1) // 2 and len(set(verdicts)) == 1:
                 break
         self.search.points[sessions] = point
-        self._told(
+        self._log(
             f"{self._subject.name} {self._subject.model} {sessions}: "
             + ("carried" if point.carried else "not carried")
             + f" ({point.trials[-1].slo_share:.1%} inside)"
@@ -153,5 +144,5 @@ class CapacitySearch:
         with measured(self._server.process) as usage:
             target = self._server.target(condition.chunk_ms)
             trial = asyncio.run(run_trial(load, planner, self._subject.session, target))
-        time.sleep(1.0)  # what was abandoned at the end is let go
+        time.sleep(1.0)  # until sessions that were cancelled at the end are released
         return trial, usage

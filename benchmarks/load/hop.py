@@ -1,9 +1,8 @@
-"""Measures a read of embeddings between two processes, from posting to verification.
+"""A read of embeddings between two processes over NIXL: device memory to device memory, and host.
 
-    python -m benchmarks.load.hop [--reads 300]
-
-A window of the 0.6B geometry (104 × 1024, bfloat16). The owner polls as the encode worker
-does; the reader is the PD worker's `NixlEndpoint`, its two steps and its verification.
+A window of the 0.6B geometry (104 × 1024, bfloat16), in the two steps of every read, and verified
+like its kind of slab: in host memory by the header and its checksum, on a GPU by the header, which
+the second step reads and which verifies the first.
 """
 
 from __future__ import annotations
@@ -11,89 +10,137 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import torch
 
+from auricle.core.errors import TransferFailed
 from auricle.embeddings.layout import SlabLayout
-from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.nixl import NixlEndpoint
 from auricle.embeddings.reads import ReadRequest, Region, SlotRegions, payloads_then_headers
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import new_slab
 
-_LENGTH, _WIDTH, _ITEM_BYTES = 104, 1024, 2
-_KEY = "ab" * 24
+LENGTH = 104
+LAYOUT = SlabLayout(1024, 2, LENGTH)
+_KEY, _GENERATION = "ab" * 24, 1
+_WINDOWS = (1, 4, 13)  # of a read: the growing one, a moved segment, many segments
+_WARM_UP = 5
+_PAUSE_SECONDS = 0.002
 
 
-def _layout() -> SlabLayout:
-    return SlabLayout(_WIDTH, _ITEM_BYTES, _LENGTH)
+def content(slot: int) -> np.ndarray:
+    """Return the bytes of a slot, different for every slot."""
+    values = np.arange(LAYOUT.payload_bytes(LENGTH), dtype=np.uint32) * (2 * slot + 1)
+    return (values % 251).astype(np.uint8)
 
 
-def own() -> None:
-    """Run the owner process: offer one slot until its standard input ends."""
-    layout = _layout()
-    slab = HostSlab.private(layout, 1)
-    payload = (np.arange(_LENGTH * layout.row_bytes) % 251).astype(np.uint8)
-    slab.write(0, _KEY, 1, payload)
-    # As the encode worker while leases are open: it makes progress for its readers.
-    endpoint = NixlEndpoint("hop-owner", slab.regions, lambda _notice: None, lambda: True)
+def _slab(memory: str) -> Slab:
+    device = "cuda" if memory == "vram" else None
+    return new_slab(LAYOUT, max(_WINDOWS), device=device, shared=False)
+
+
+def own(memory: str) -> None:
+    """Run the owner process: offer slots until its standard input ends."""
+    slab = _slab(memory)
+    for slot in range(slab.count):
+        slab.write(slot, _KEY, _GENERATION, content(slot))
+    # Like an encode worker with open leases: it makes progress for its readers.
+    endpoint = _endpoint("owner", slab, serving=True)
     try:
-        metadata = endpoint.start()
-        place = slab.regions_of(0, _LENGTH)
-        regions = [[r.address, r.size] for r in (place.payload, place.header)]
-        print(json.dumps({"metadata": metadata.hex(), "regions": regions}), flush=True)
+        offer = {
+            "agent": endpoint.name,
+            "metadata": endpoint.start().hex(),
+            "places": [_plain(slab.regions_of(slot, LENGTH)) for slot in range(slab.count)],
+        }
+        print(json.dumps(offer), flush=True)
         sys.stdin.read()
     finally:
         endpoint.close()
 
 
-async def measure(reads: int) -> list[float]:
-    """Return the seconds of each read, without the first contact."""
+def _plain(place: SlotRegions) -> list[list[Any]]:
+    return [[r.address, r.size, r.device, r.memory] for r in (place.payload, place.header)]
+
+
+def _endpoint(role: str, slab: Slab, *, serving: bool) -> NixlEndpoint:
+    name, enter = f"hop-{role}-{os.getpid()}", slab.bind_thread
+    if not serving:
+        return NixlEndpoint(name, slab.regions, bind_thread=enter)
+    return NixlEndpoint(name, slab.regions, lambda _notice: None, lambda: True, bind_thread=enter)
+
+
+async def reads(memory: str, count: int, windows: Sequence[int] = _WINDOWS) -> list[dict[str, Any]]:
+    """Return a row for each number of windows per read: median and 99th percentile of `count`."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.load.hop", "--own"),
+        *(sys.executable, "-m", "benchmarks.load.hop", "--own", memory),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None and process.stdin is not None
-    while not (line := await process.stdout.readline()).startswith(b"{"):
-        pass  # NIXL's own lines
-    told = json.loads(line)
-    remote = SlotRegions(*(Region(*region) for region in told["regions"]))
-    slab = HostSlab.private(_layout(), 1)
-    endpoint = NixlEndpoint("hop-reader", slab.regions)
-    endpoint.start()
-    took: list[float] = []
+    slab = _slab(memory)
+    endpoint = _endpoint("reader", slab, serving=False)
     try:
-        for _ in range(reads + 5):
-            began = time.monotonic()
-            request = ReadRequest(
-                agent="hop-owner",
-                agent_metadata=bytes.fromhex(told["metadata"]),
-                steps=payloads_then_headers([remote], [slab.regions_of(0, _LENGTH)]),
-                notice=b"read",
-                deadline_seconds=5.0,
-            )
-            await asyncio.wrap_future(endpoint.begin(request).outcome)
-            slab.verify(0, _KEY, 1, _LENGTH)
-            took.append(time.monotonic() - began)
-            await asyncio.sleep(0.005)
+        endpoint.start()
+        while not (line := await process.stdout.readline()).startswith(b"{"):
+            if not line:  # NIXL writes other lines
+                raise RuntimeError(f"the owner of a slab in {memory} ended: see above")
+        offer = json.loads(line)
+        places = [SlotRegions(*(Region(*region) for region in place)) for place in offer["places"]]
+        agent = offer["agent"], bytes.fromhex(offer["metadata"])
+        return [
+            await _row(memory, endpoint, agent, places[:number], slab, count) for number in windows
+        ]
     finally:
         endpoint.close()
         process.stdin.close()
         await process.wait()
-    return took[5:]
+
+
+async def _row(
+    memory: str,
+    endpoint: NixlEndpoint,
+    agent: tuple[str, bytes],
+    remote: Sequence[SlotRegions],
+    slab: Slab,
+    count: int,
+) -> dict[str, Any]:
+    (name, metadata), windows = agent, len(remote)
+    local = [slab.regions_of(slot, LENGTH) for slot in range(windows)]
+    took: list[float] = []
+    for _ in range(count + _WARM_UP):
+        for slot in range(windows):
+            slab.invalidate(slot)
+        began = time.monotonic()
+        request = ReadRequest(name, metadata, payloads_then_headers(remote, local), b"read", 5.0)
+        await asyncio.wrap_future(endpoint.begin(request).outcome)
+        for slot in range(windows):
+            slab.verify(slot, _KEY, _GENERATION, LENGTH)
+        took.append(1000 * (time.monotonic() - began))
+        await asyncio.sleep(_PAUSE_SECONDS)
+    for slot in range(windows):
+        there = torch.as_tensor(slab.gather([(slot, LENGTH)])[0]).cpu().numpy()
+        if not np.array_equal(there, content(slot)):
+            raise TransferFailed(f"slot {slot} of a slab in {memory} differs from the bytes sent")
+    measured = took[_WARM_UP:]
+    return {
+        "memory": memory,
+        "windows": windows,
+        "first_ms": took[0],
+        "p50_ms": statistics.median(measured),
+        "p99_ms": float(np.percentile(measured, 99)),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--reads", type=int, default=300)
-    parser.add_argument("--own", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.own:
-        own()
-        return
-    took = asyncio.run(measure(arguments.reads))
-    print(json.dumps({"embedding_hop_p50_ms": 1000 * statistics.median(took)}))
+    parser.add_argument("--own", metavar="MEMORY", required=True, help="dram or vram")
+    own(parser.parse_args().own)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ import numpy as np
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from benchmarks.load.record import Record, TextEvent
-from benchmarks.streaming.words import committed_at, matches
+from benchmarks.statistics import percentile
+from benchmarks.words import committed_at, matches
 
 LATE_SECONDS = 0.05
 _ROUNDING_SECONDS = 0.002  # protocols say milliseconds
@@ -49,14 +50,6 @@ class Slo:
     def stretched(self, record: Record) -> bool:
         """Return whether the server gave the session a longer cadence than requested."""
         return record.chunk_seconds is not None and record.chunk_seconds > self.chunk_seconds
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return a percentile, interpolated linearly; NaN without values."""
-    if not len(values):
-        return math.nan
-    with np.errstate(invalid="ignore"):
-        return float(np.percentile(values, 100 * share))
 
 
 def late_share(records: Iterable[Record]) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle.audio.pcm import Int16, to_int16
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Word, spoken
+from benchmarks.speech import Word, spoken
 from models.training.corpus import SAMPLE_RATE
 
 # Pushing "stop" takes a moment, but less than what an endpoint takes (500 ms).

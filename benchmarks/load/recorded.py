@@ -24,7 +24,7 @@ from benchmarks.load.record import Failed, Record, Refused
 from benchmarks.load.subjects import Running
 from benchmarks.load.usage import measured
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Word, spoken
+from benchmarks.speech import Word, spoken
 from models.training.corpus import SAMPLE_RATE
 
 _BLOCK = 10 * SAMPLE_RATE  # of voice activity in one call: memory grows with it

@@ -83,7 +83,7 @@ QUICK = replace(
     long_seconds={"demo": 300.0, "10x": 120.0},
     short_at_a_time=(),
 )
-# The same code from end to end; so little of everything that the figures say nothing.
+# The same code with so little of everything that the figures are meaningless.
 SMOKE = replace(
     QUICK,
     live=replace(LIVE, lengths=(2.0, 3.0), seconds=9.0),
@@ -105,3 +105,4 @@ SMOKE = replace(
     soak_seconds=24.0,
     soak_warm_up_seconds=5.0,
 )
+SCALES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import theilslopes
 
-from benchmarks.load.metrics import partial_lags, percentile
+from benchmarks.load.metrics import partial_lags
 from benchmarks.load.record import Record
+from benchmarks.statistics import percentile
 
 _WARM_UP_SECONDS = 300.0
 

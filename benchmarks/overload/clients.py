@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from auricle.core.errors import Overloaded
 from auricle.load.chunk_load import ChunkLoad
 from auricle.processor.admission import Admission
-from benchmarks.load.metrics import percentile
 from benchmarks.overload.machines import (
     CHUNK_SPREAD,
     SESSION_SPREAD,
@@ -18,6 +17,7 @@ from benchmarks.overload.machines import (
     Simulation,
     spread,
 )
+from benchmarks.statistics import percentile
 
 CHUNK_SECONDS = 0.64
 TARGET_SECONDS = 0.3

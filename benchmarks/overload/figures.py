@@ -1,13 +1,14 @@
-"""Computes what overload did to sessions from their records. No I/O."""
+"""Figures of sessions under overload, from their records. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-from benchmarks.load.metrics import Slo, partial_latencies, percentile
+from benchmarks.load.metrics import Slo, partial_latencies
 from benchmarks.load.record import Record
 from benchmarks.load.trial import Trial
+from benchmarks.statistics import percentile
 
 
 def goodput(trial: Trial) -> float:
@@ -29,13 +30,13 @@ def began_within(trial: Trial, begin: float, end: float) -> list[Record]:
 
 
 def unclear(records: Iterable[Record]) -> int:
-    """Return how many refusals came elsewhere than at the handshake, or without Retry-After."""
+    """Count refusals after the handshake or without Retry-After."""
     refused = [r for r in records if r.outcome == "refused"]
     return sum(not (r.reason.startswith("HTTP status") and r.retry_after > 0) for r in refused)
 
 
 def refused_clients(records: Iterable[Record]) -> int:
-    """Return how many clients were refused at least once."""
+    """Count clients that were refused at least once."""
     return len({r.plan.name for r in records if r.outcome == "refused"})
 
 

@@ -16,9 +16,9 @@ from auricle.frontend.transport.access.keys import new_key
 from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks.load.protocols import Target
 
-# Who floods, who is beside it with the same right, and who has a higher priority.
-FLOOD, BESIDE, FIRST = "flood", "beside", "first"
-_PRIORITIES = {FLOOD: "normal", BESIDE: "normal", FIRST: "high"}
+# The tenant that floods, another one with the same rights, and one with a higher priority.
+FLOOD, OTHER, FIRST = "flood", "beside", "first"
+_PRIORITIES = {FLOOD: "normal", OTHER: "normal", FIRST: "high"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Graph:
     keys: dict[str, str]
 
     def target(self, tenant: str, chunk_ms: int) -> Target:
-        """Return what a client of the tenant needs to know."""
+        """Return the target of a client of the tenant."""
         return Target(self.server.url, "demo", chunk_ms, key=self.keys[tenant])
 
     @contextlib.contextmanager
@@ -43,13 +43,13 @@ class Graph:
             _confine(self.server, everywhere)
 
     def admitted(self) -> float:
-        """Return how many sessions may speak at once, as the processor has it now."""
+        """Return the processor's current limit of speaking sessions."""
         return self.server.metric("Processor", "auricle_processor_sessions_admitted")
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Graph]:
-    """Start the graph; it is gone when the block ends."""
+def graph_with_keys() -> Iterator[Graph]:
+    """Run the graph with a key for each tenant until the block ends."""
     with tempfile.TemporaryDirectory(prefix="overload-") as folder:
         file, keys = Path(folder) / "keys.yaml", {}
         entries = []

@@ -21,14 +21,14 @@ _WITNESS = SpeechStyle((4.0, 6.0))
 
 @dataclass(frozen=True)
 class Offer:
-    """So many sessions of a tenant at a time; each that ends is followed by another one."""
+    """Concurrent sessions of a tenant; each that ends is followed by another one."""
 
     tenant: str
     sessions: int
 
 
 class Offering:
-    """Offers of one run: no two sessions of it say the same."""
+    """Offers of one run, with unique speech in every session."""
 
     def __init__(self, graph: Graph, lengths: tuple[float, float], seed: int) -> None:
         self._graph, self._style = graph, SpeechStyle(lengths)
@@ -38,14 +38,14 @@ class Offering:
         self,
         offers: Sequence[Offer],
         seconds: float,
-        beside: Callable[[], Awaitable[None]] | None = None,
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Trial]:
-        """Return a trial for each of the offers; `beside` runs at the same time."""
+        """Return a trial for each of the offers; `meanwhile` runs at the same time."""
 
         async def all_of_them() -> list[Trial]:
             trials = asyncio.gather(*(self._trial(offer, seconds) for offer in offers))
-            if beside is not None:
-                await beside()
+            if meanwhile is not None:
+                await meanwhile()
             return await trials
 
         return asyncio.run(all_of_them())
@@ -64,7 +64,7 @@ class Offering:
         return await run_trial(load, planner, stream.run, target)
 
     async def _witness(self, tenant: str, most: float) -> tuple[float, Record]:
-        """A client that does not wait as long as it is told, to see when there is room."""
+        """Try to open a session until one is let in, without regard to Retry-After."""
         plan = Planner(_WITNESS, next(self._seeds)).next()
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -79,4 +79,4 @@ class Offering:
                     continue
                 record.outcome = "done"
                 return passed, record
-        raise Failed(f"nobody was let in for {most:g} s")
+        raise Failed(f"no client was let in for {most:g} s")

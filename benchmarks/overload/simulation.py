@@ -2,24 +2,22 @@
 
     python -m benchmarks.overload.simulation [--quick] [--out FILE]
 
-Clients of 10 to 60 s come at 0.5 to 10 times what the machine carries, on two kinds of machine
-(`machines.py`) at several speeds; machines become slower, workers die, crowds come in the same
-second, half of the sessions say nothing. Admission, its limit and the measurement of chunks are
-the processor's own classes. What is carried is the best fixed limit, searched by the same
-simulation, so goodput is relative to what somebody who knew the machine could have set.
+Clients of 10 to 60 s arrive at 0.5 to 10 times the capacity, on two kinds of machine
+(`machines.py`) at several speeds; machines become slower, workers die, crowds arrive in the same
+second, half of the sessions are silent. Admission, its limit and the measurement of chunks are the
+processor's own classes. The capacity is the best fixed limit, searched by the same simulation, so
+that goodput is relative to the best setting that an operator could have chosen.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from auricle.load.chunk_load import ChunkLoad
 from auricle.processor.admission import AdaptiveLimit, Admission
+from benchmarks.harness import Benchmark, Run, main
 from benchmarks.overload.clients import (
     LENGTHS,
     TARGET_SECONDS,
@@ -43,7 +41,7 @@ _ABOUT = {"batching": 31, "sharing": 22}
 
 @dataclass(frozen=True)
 class Result:
-    """Of the sessions that ended: how many, and the share inside the SLO.
+    """The number of sessions that ended, and the share of them inside the SLO.
 
     `goodput` is the mean number of sessions inside the SLO, `refused` the clients that were
     refused at least once.
@@ -71,7 +69,7 @@ def server(machine: str, speed: float, seed: int, fixed: int | None = None) -> S
 
 
 def result(outcomes: list[Outcome], since: float, until: float) -> Result:
-    """Of the sessions that ended in that time."""
+    """Return the result of the sessions that ended in that time."""
     ended = [o for o in outcomes if o.ended is not None and since <= o.ended <= until]
     kept = [o for o in ended if o.kept]
     return Result(
@@ -92,7 +90,7 @@ def steady(
     seed: int = 1,
     silent_share: float = 0.0,
 ) -> Result:
-    """So many sessions are offered at a time, on the mean."""
+    """Simulate a constant offer of `offered` concurrent sessions on average."""
     one, outcomes = server(machine, speed, seed, fixed), list[Outcome]()
     rate = offered / _MEAN_SECONDS
     arrivals(one, lambda _: rate, seconds, outcomes, silent_share=silent_share)
@@ -101,7 +99,7 @@ def steady(
 
 
 def best_fixed(machine: str, speed: float, seconds: float) -> tuple[int, float]:
-    """The fixed limit with most goodput at 99% inside the SLO, and that goodput."""
+    """Return the fixed limit with the most goodput at 99% inside the SLO, and that goodput."""
     step = max(1, round(_ABOUT[machine] * speed / 20))
     # A slow machine carries less than its share: a chunk alone takes much of the target.
     first = 1 if speed < 1 else round(0.7 * _ABOUT[machine] * speed)
@@ -117,9 +115,9 @@ def best_fixed(machine: str, speed: float, seconds: float) -> tuple[int, float]:
 def slower(
     machine: str, speeds: tuple[float, float], offered: float, seconds: float, seed: int = 1
 ) -> Result:
-    """The machine changes its speed after half of the time; sessions that ended later count.
+    """Simulate a machine that changes its speed after half of the time.
 
-    Those that ran when it changed are left out: nobody can tell them before.
+    Only sessions that began and ended later count: earlier ones could not have been refused.
     """
     one, outcomes = server(machine, speeds[0], seed), list[Outcome]()
     arrivals(one, lambda _: offered / _MEAN_SECONDS, seconds, outcomes)
@@ -134,7 +132,7 @@ def slower(
 
 
 def crowd(machine: str, size: int, *, after: float = 0.0, before: float = 0.0) -> Result:
-    """So many clients in one second, `after` a time in which `before` sessions were offered."""
+    """Simulate `size` clients in one second, `after` a time with `before` sessions offered."""
     one, outcomes = server(machine, 1.0, 1), list[Outcome]()
     arrivals(one, lambda _: max(1e-6, before / _MEAN_SECONDS), after, [])
     begin = after + (LENGTHS[1] if after else 0.0)
@@ -151,7 +149,7 @@ def crowd(machine: str, size: int, *, after: float = 0.0, before: float = 0.0) -
 
 
 def lost_worker(offered: float, seconds: float) -> Result:
-    """One of two workers is away for 20 s; sessions that began later count."""
+    """Simulate the loss of one of two workers for 20 s; sessions that began later count."""
     one, outcomes = server("batching", 1.0, 1), list[Outcome]()
     machine = Batching(one.sim, BatchCost(), workers=2)
     one.machine = machine
@@ -163,7 +161,7 @@ def lost_worker(offered: float, seconds: float) -> Result:
 
 
 def normal_after(machine: str, offered: float) -> float:
-    """Seconds from the end of a flood to the first of the later clients that is let in at once."""
+    """Return the seconds from the end of a flood to the first later client admitted at once."""
     flood = 120.0
     one, outcomes = server(machine, 1.0, 1), list[Outcome]()
     arrivals(one, lambda _: offered / _MEAN_SECONDS, flood, [], patience=10.0)
@@ -181,7 +179,7 @@ def normal_after(machine: str, offered: float) -> float:
 
 
 def rows(*, quick: bool) -> Iterator[tuple[str, dict[str, float]]]:
-    """Every scenario by name, with its figures."""
+    """Yield every scenario by name, with its figures."""
     seconds = 300.0 if quick else 600.0
     for machine in KINDS:
         for speed in (1.0,) if quick else (0.5, 1.0, 4.0):
@@ -219,21 +217,18 @@ def _figures(found: Result) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Print a line per scenario."""
-    parser = argparse.ArgumentParser(prog="benchmarks.overload.simulation", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="speed 1 only, five minutes each")
-    parser.add_argument("--out", type=Path, help="JSON file")
-    arguments = parser.parse_args()
-    found = {}
-    for name, figures in rows(quick=arguments.quick):
+def _simulation(run: Run) -> None:
+    found = run.details
+    for name, figures in rows(quick=run.size == "quick"):
         found[name] = figures
         print(f"{name}: " + ", ".join(f"{k} {v:.3g}" for k, v in figures.items()), flush=True)
     shares = [f["slo_share"] for f in found.values() if "slo_share" in f]
-    print(f"inside the SLO: {statistics.mean(shares):.4f} on the mean, {min(shares):.4f} at worst")
-    if arguments.out is not None:
-        arguments.out.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"inside the SLO: {statistics.mean(shares):.4f} on average, {min(shares):.4f} at worst")
 
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"simulation": _simulation}, sizes=("quick",), out="optional"
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,1 +1,1 @@
-"""What people meet: the first words, the pages, the documents, and voices nobody trained on."""
+"""First contact with the product: first words, pages, documents, and new voices."""

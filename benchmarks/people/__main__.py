@@ -1,93 +1,82 @@
-"""What people meet: first words, pages, documents, and voices that nobody trained on.
+"""First contact: first words, pages, documents, and voices outside of the training data.
 
     python -m benchmarks.people --out FILE [--quick | --smoke] [--only GROUP …] [--model PATH]
 
 Groups: `words` (word error rates of models/demo, or of another model, in voices of espeak-ng, of
 flite and of a person, whose packages apt-get downloads), `documents` (links and names), `first`
 (from `auricle demo` to its first words), `pages` (Chromium and axe-core; needs `make
-chromium-env`). Figures of groups that FILE has from before are kept. Ten minutes on two cores,
-`--quick` five.
+chromium-env`). Figures in FILE of other groups are kept. Ten minutes on two cores, `--quick` five.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import argparse
+import statistics
+import tempfile
 from pathlib import Path
 
-from benchmarks import results
-from benchmarks.people import looking, reading, voices
-from benchmarks.results import Result
+from auricle_testing.chromium.visits import captions, emptied, operations, said_unasked, watched
+from auricle_testing.server import serving
+from benchmarks.footprint import seconds_to_first_words
+from benchmarks.harness import Benchmark, Run, main
+from benchmarks.people import reading, voices
 from models.training.packages import NoPackages
 
-_SCALES = {"full": (voices.FULL, 3), "quick": (voices.QUICK, 1), "smoke": (voices.SMOKE, 1)}
+_SCALES = {"full": voices.FULL, "quick": voices.QUICK, "smoke": voices.SMOKE}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the command line says; `starts` are those of which the first words are the median."""
-
-    scale: voices.Scale
-    starts: int
-    out: Path
-    model: Path
+def _words(run: Run) -> dict[str, float]:
+    try:
+        return voices.figures(_SCALES[run.size], run.arguments.model)
+    except NoPackages as error:
+        raise SystemExit(f"{error}\nWithout them: --only documents first pages") from None
 
 
-def _words(asked: Asked) -> Result:
-    return {"figures": voices.figures(asked.scale, asked.model)}
-
-
-def _documents(_: Asked) -> Result:
+def _documents(run: Run) -> dict[str, float]:
     found = reading.findings()
-    return {"figures": {name: float(len(all_)) for name, all_ in found.items()}, "found": found}
+    _list(run, found)
+    return {name: float(len(all_)) for name, all_ in found.items()}
 
 
-def _first(asked: Asked) -> Result:
-    return {"figures": looking.first_words(asked.starts)}
+def _first(run: Run) -> dict[str, float]:
+    """Return the median time from the command `auricle demo` to its first words, in seconds."""
+    seconds = [seconds_to_first_words() for _ in range(run.of(3, 1))]
+    return {"first_word_seconds": statistics.median(seconds)}
 
 
-def _pages(asked: Asked) -> Result:
-    found = looking.findings(asked.out.parent / "people-pages")
-    figures = {
-        "page_weight_kb": max(found["weights_kb"].values()),
-        "axe_violations": float(len(found["axe_violations"])),
-        "console_messages": float(len(found["console_messages"])),
+def _pages(run: Run) -> dict[str, float]:
+    """Measure weights in kB, and findings of axe-core and the console; take screenshots."""
+    folder = run.folder / "people-pages"
+    with serving() as server:
+        page = captions(server, emptied(folder / "page"))
+    with tempfile.TemporaryDirectory() as place, serving(*watched(Path(place))) as server:
+        ops = operations(server, emptied(folder / "ops"))
+    found = {
+        "axe_violations": page["violations"] + ops["violations"],
+        "console_messages": page["console"] + said_unasked(ops),
     }
-    return {"figures": figures, "found": found}
+    _list(run, found)
+    heaviest = max(*page["weights"], *ops["weights"])
+    return {"page_weight_kb": heaviest / 1000} | {n: float(len(v)) for n, v in found.items()}
 
 
-GROUPS: dict[str, Callable[[Asked], Result]] = {
-    "words": _words,
-    "documents": _documents,
-    "first": _first,
-    "pages": _pages,
-}
-
-
-def main() -> None:
-    """See the module."""
-    parser = results.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
-    parser.add_argument("--model", type=Path, default=voices.MODEL, help="of the group `words`")
-    arguments = parser.parse_args()
-    out: Path = arguments.out
-    asked = Asked(*_SCALES[arguments.scale], out, arguments.model)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    result: Result = {"figures": {}, "found": {}} | results.kept(out) | {"scale": arguments.scale}
-    for group in arguments.only:
-        try:
-            part = GROUPS[group](asked)
-        except NoPackages as error:
-            raise SystemExit(f"{error}\nWithout them: --only documents first pages") from None
-        result["figures"] |= part["figures"]
-        result["found"] |= part.get("found", {})
-        results.tell(part["figures"])
-        results.write(out, result)
-    for name in ("broken_links", "names_missing", "names_undocumented", "axe_violations",
-                 "console_messages"):  # fmt: skip
-        for line in result["found"].get(name, ()):
+def _list(run: Run, found: dict[str, list[str]]) -> None:
+    run.extra.setdefault("found", {}).update(found)
+    for name, lines in found.items():
+        for line in lines:
             print(f"{name}: {line}")
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", type=Path, default=voices.MODEL, help="of the group `words`")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={"words": _words, "documents": _documents, "first": _first, "pages": _pages},
+    arguments=_arguments,
+    keeps=True,
+)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,4 +1,4 @@
-"""Whether the documents can be trusted: links that lead somewhere, names that exist."""
+"""Broken links of the documents, and names that do not exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Findings = dict[str, list[str]]
 
 
 def findings() -> Findings:
-    """Return links to nothing, names that do not exist, and names that no document has."""
+    """Return broken links, names that do not exist, and undocumented names."""
     metrics = registered().keys(), documented().keys()
     return {
         "broken_links": broken_links(),
@@ -28,7 +28,7 @@ def findings() -> Findings:
 
 
 def broken_links() -> list[str]:
-    """Return what MkDocs says of links and anchors when it builds the site."""
+    """Return MkDocs' warnings about links and anchors."""
     with tempfile.TemporaryDirectory() as site:
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", site]
         result = subprocess.run(
@@ -40,12 +40,7 @@ def broken_links() -> list[str]:
             timeout=_SECONDS,
             check=False,
         )
-    found = warnings(result.stderr)
+    found = _WARNING.findall(result.stderr)
     if result.returncode != 0 and not found:
         raise RuntimeError(f"the site was not built:\n{result.stderr}")
     return found
-
-
-def warnings(told: str) -> list[str]:
-    """Return what MkDocs warned of, in what it wrote."""
-    return _WARNING.findall(told)

@@ -1,8 +1,8 @@
-"""How much of it the bundled model understands: word error rates in three kinds of voices.
+"""Word error rates of the bundled model in three kinds of voices.
 
-`espeak_unseen`: voices of espeak-ng, whose others the model was trained with. `engine_unseen`:
-flite's voices `rms` and `awb`, which no training hears. `person_unseen`: a person who says numbers,
-days and months, of whom no training hears anything.
+`espeak_unseen`: voices of espeak-ng that are not in training, which has others. `engine_unseen`:
+flite's voices `rms` and `awb`. `person_unseen`: numbers, days and months by a person. Neither of
+the last two is in training.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROW = (3, 6)  # words of a person that follow each other
 _PAUSES = (0.1, 0.5)  # between them, s
 _AROUND = 0.3  # silence before the first word and after the last, s
 _SECONDS = 60
-# What the files of the recordings stand for, in the order of their numbers.
+# The words of the numbered recordings, in order.
 _NUMBERED = {
     "{}": """zero one two three four five six seven eight nine ten eleven twelve thirteen
         fourteen fifteen sixteen seventeen eighteen nineteen""",
@@ -61,7 +61,7 @@ FULL, QUICK, SMOKE = Scale(60, 100, 60), Scale(15, 30, 20), Scale(1, 1, 1)
 
 
 def figures(scale: Scale, model: Path = MODEL) -> dict[str, float]:
-    """Return the word error rates, as fractions; above 1 if more words are written than were said.
+    """Return the word error rates, as fractions; more written than spoken words may exceed 1.
 
     Each recording is decoded whole and greedily, in one process. Raises NoPackages.
     """
@@ -94,7 +94,7 @@ def _espeak(scale: Scale) -> list[Said]:
 
 
 def _flite(voice: str, count: int) -> Iterator[Said]:
-    """Sentences that are in no training set."""
+    """Yield sentences that are in no training set."""
     program, environment = flite()
     maker = SentenceMaker(seed=31)
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def _flite(voice: str, count: int) -> Iterator[Said]:
 
 
 def person() -> dict[str, np.ndarray]:
-    """Return what a person says of the model's vocabulary: numbers, days, months, by the word."""
+    """Return a person's recordings of words in the model's vocabulary, by word."""
     folder, known = prompts() / "digits", set(vocabulary())
     return {word: _g722(folder / f"{name}.g722") for word, name in files().items() if word in known}
 
@@ -130,7 +130,7 @@ def _g722(path: Path) -> np.ndarray:
 
 
 def _rows(words: dict[str, np.ndarray], count: int) -> Iterator[Said]:
-    """Words one after the other, as a telephone number is said."""
+    """Yield words in a row, like a telephone number."""
     dice = random.Random(32)
     for _ in range(count):
         chosen = dice.sample(sorted(words), dice.randint(*_ROW))

@@ -4,22 +4,20 @@
     python -m benchmarks.planner --trace CSV [--gpus 2 16 128]
 
 Parts: the simulation takes two minutes (`--quick`) to four, the fronts (bursty days, every target
-of the planner against every setting of the HPA) four to fifteen. Then two on the local graph under
-paced speech: from idle to 10 and to 16 sessions and back, with the default settings (`idle`, ten
-minutes), and a real burst with the planner on and off (`local`, eight minutes). `--smoke` runs
-all in five minutes, one size and short loads, whose figures say nothing. Figures already
-in FILE are kept, and so are scores that were played (in `played` beside it) until the sources
-that they came from change: a run that was interrupted goes on. `--trace` plays a file with two
-columns, a time (seconds or ISO 8601) and `sessions` or `arrivals`, at each size, and prints how
-both fared.
+of the planner against every setting of the HPA) four to fifteen. Two more run on the local graph
+under paced speech: from idle to 10 and to 16 sessions and back, with the default settings (`idle`,
+ten minutes), and a real burst with the planner on and off (`local`, eight minutes). `--smoke` runs
+all in five minutes, one size and short loads, with meaningless figures. Figures in FILE are kept,
+and so are simulated scores (in `played` next to it) until their sources change: an interrupted run
+resumes. `--trace` plays a file with two columns, a time (seconds or ISO 8601) and `sessions` or
+`arrivals`, at each size, and prints the results of the planner and the HPA.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import time
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +25,10 @@ from typing import Any
 
 from rich.progress import track
 
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Run, UsageError
 from benchmarks.planner import from_idle as idle
-from benchmarks.planner import fronts
+from benchmarks.planner import fronts, local
 from benchmarks.planner.bursts import BURSTS, any_trace
 from benchmarks.planner.cluster import Score
 from benchmarks.planner.figures import (
@@ -42,14 +42,12 @@ from benchmarks.planner.figures import (
     wrong_mix,
 )
 from benchmarks.planner.kept import OURS, kept
-from benchmarks.planner.local import FULL, SMOKE, Found, burst
 from benchmarks.planner.plots import draw, draw_fronts
 from benchmarks.planner.replay import TraceError, read_trace
 from benchmarks.planner.traces import SHAPES, Trace
-from benchmarks.streaming.environment import environment
 
-_SCALES, _QUICK_SCALES, _SMOKE_SCALES = (2, 16, 128, 1000), (2, 16, 128), (32,)
-# A trace's seed is its size and this. At 0 the planner's parameters were chosen.
+_SCALES = {"full": (2, 16, 128, 1000), "quick": (2, 16, 128), "smoke": (32,)}
+# A trace's seed is its size plus this. The planner's parameters were chosen at 0.
 _SEED = 7000
 _WRONG = (0.8, 1.2)
 _RATIO_SCALES = (32, 128, 1000)
@@ -72,70 +70,14 @@ class _Case:
         return f"{self.name}-{self.gpus:g}-{self.seed}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--out", type=Path)
-    what.add_argument("--trace", type=Path, help="a CSV file to play instead")
-    parser.add_argument("--gpus", type=float, nargs="+", help="sizes of the service")
-    parser.add_argument("--seed", type=int, default=_SEED, help="of the simulated days")
-    short = parser.add_mutually_exclusive_group()
-    short.add_argument("--quick", action="store_true", help="fewer sizes of the service")
-    short.add_argument("--smoke", action="store_true", help="only whether everything runs")
-    parser.add_argument(
-        "--only", choices=("simulation", "fronts", "idle", "local"), help="one of the parts"
-    )
-    arguments = parser.parse_args()
-    if arguments.trace is not None:
-        try:
-            _replay(arguments.trace, arguments.gpus or _QUICK_SCALES)
-        except TraceError as error:
-            parser.error(str(error))
-        return
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    result: dict[str, Any] = {"figures": {}, "details": {}, "invalid": {}}
-    if arguments.out.exists():
-        result |= json.loads(arguments.out.read_text())
-    played = arguments.out.parent / "played"
-
-    def cases(names: Iterable[str]) -> list[_Case]:
-        sizes = arguments.gpus or _scales(arguments)
-        return [_Case(name, gpus, arguments.seed, played) for gpus in sizes for name in names]
-
-    parts: dict[str, Callable[[], Found]] = {
-        "simulation": lambda: _simulated(cases(SHAPES), arguments.out.parent),
-        "fronts": lambda: _fronts(cases(BURSTS), arguments.out.parent),
-        "idle": lambda: idle.from_idle(idle.SMOKE if arguments.smoke else idle.FULL),
-        "local": lambda: burst(SMOKE if arguments.smoke else FULL),
-    }
-    for part, measure in parts.items():
-        if arguments.only in (None, part):
-            found = measure()
-            before = {n: v for n, v in result["figures"].items() if n not in found.invalid}
-            doubted = {n: w for n, w in result["invalid"].items() if n not in found.figures}
-            result["figures"] = before | found.figures
-            result["invalid"] = doubted | found.invalid
-            result["details"] |= found.details
-            result["environment"] = environment()
-            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for name, value in result["figures"].items():
-        print(f"{name:32} {value:.4g}")
-    for name, why in result["invalid"].items():
-        print(f"{name:32} invalid: {why}")
-    if arguments.smoke:
-        print("smoke: everything ran; the figures say nothing")
+def _cases(run: Run, names: Iterable[str]) -> list[_Case]:
+    sizes = run.arguments.gpus or _SCALES[run.size]
+    played = run.folder / "played"
+    return [_Case(name, gpus, run.arguments.seed, played) for gpus in sizes for name in names]
 
 
-def _scales(arguments: argparse.Namespace) -> tuple[int, ...]:
-    if arguments.smoke:
-        return _SMOKE_SCALES
-    return _QUICK_SCALES if arguments.quick else _SCALES
-
-
-def _simulated(cases: Sequence[_Case], plots: Path) -> Found:
-    began = time.monotonic()
+def _simulated(run: Run) -> None:
+    cases = _cases(run, SHAPES)
     wrong_profiles = [(case, real) for case in cases for real in _WRONG]
     with ProcessPoolExecutor() as processes:
         played = list(_shown(processes.map(_played, cases), len(cases), "traces"))
@@ -145,9 +87,9 @@ def _simulated(cases: Sequence[_Case], plots: Path) -> Found:
     figures = _figures(played)
     figures["slo_with_wrong_mix"] = min(mixed)
     figures["slo_with_wrong_profile"] = min(wrong)
-    figures["seconds_simulated"] = time.monotonic() - began
-    draw(played, best_hpa(played), plots)
-    return Found(figures, {"traces": [_row(p) for p in played], "hpa": best_hpa(played)})
+    draw(played, best_hpa(played), run.folder)
+    run.publish(figures)
+    run.details |= {"traces": [_row(p) for p in played], "hpa": best_hpa(played)}
 
 
 def _played(case: _Case) -> Played:
@@ -171,20 +113,25 @@ def _slo(case: _Case, how: str, real_capacity: float | Callable[[int], float]) -
     return score.slo
 
 
-def _fronts(cases: Sequence[_Case], plots: Path) -> Found:
+def _fronts(run: Run) -> None:
+    cases = _cases(run, BURSTS)
     with ProcessPoolExecutor() as processes:
         swept = list(_shown(processes.map(_front, cases), len(cases), "fronts"))
-    draw_fronts(swept, plots)
-    return Found(fronts.figures(swept), {"fronts": [fronts.row(f) for f in swept]})
+    draw_fronts(swept, run.folder)
+    run.publish(fronts.figures(swept))
+    run.details["fronts"] = [fronts.row(f) for f in swept]
 
 
 def _front(case: _Case) -> fronts.Front:
     return fronts.front(case.trace(), case.gpus, case.key, case.folder)
 
 
-def _replay(file: Path, sizes: Iterable[float]) -> None:
-    for gpus in sizes:
-        found = fronts.front(read_trace(file, gpus), gpus)
+def _replay(run: Run) -> None:
+    for gpus in run.arguments.gpus or _SCALES["quick"]:
+        try:
+            found = fronts.front(read_trace(run.arguments.trace, gpus), gpus)
+        except TraceError as error:
+            raise UsageError(str(error)) from None
         own, ratio = found.chosen, found.hours_ratio
         print(
             f"{gpus:g} GPUs: SLO {own.slo:.4f}, worst five minutes {own.worst_minutes:.2f}, "
@@ -234,6 +181,38 @@ def _row(played: Played) -> dict[str, Any]:
         "hpa_hours_tuned_on_this_trace": min(good) if good else None,
         "reversals": reversals(played.ours),
     }
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gpus", type=float, nargs="+", help="sizes of the service")
+    parser.add_argument("--seed", type=int, default=_SEED, help="of the simulated days")
+
+
+def _arguments_of_trace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trace", type=Path, required=True, help="a CSV file")
+    parser.add_argument("--gpus", type=float, nargs="+", help="sizes of the service")
+
+
+PLANNER = Benchmark(
+    description=__doc__,
+    parts={
+        "simulation": _simulated,
+        "fronts": _fronts,
+        "idle": lambda run: idle.from_idle(run, idle.COURSES[run.size]),
+        "local": lambda run: local.burst(run, local.BURSTS[run.size]),
+    },
+    arguments=_arguments,
+    keeps=True,
+)
+TRACE = Benchmark(
+    description=__doc__, parts={"trace": _replay}, arguments=_arguments_of_trace, sizes=(), out=None
+)
+
+
+def main() -> None:
+    """Measure, or play the file of `--trace`."""
+    traced = any(word.startswith("--trace") for word in sys.argv[1:])
+    harness.main(TRACE if traced else PLANNER)
 
 
 if __name__ == "__main__":

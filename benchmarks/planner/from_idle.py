@@ -1,7 +1,7 @@
 """The planner on the local graph as delivered: from idle to some sessions at once, and back.
 
-A worker that was ordered was not needed if the demand that the planner saw at its next step, by
-the profile, would have found room without it.
+An ordered worker was not needed if, by the profile, the others could carry the demand that the
+planner observed at its next step.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from auricle_testing.server import AS_DELIVERED, serving
+from benchmarks.harness import Run
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.trial import Load, Trial, run_trial
-from benchmarks.planner.local import PROFILE, Found
+from benchmarks.planner.local import PROFILE
 
 SESSIONS = (10, 16)
 _POOLS = ("encode_worker", "pd_worker")
@@ -41,8 +42,8 @@ class Course:
     lengths: tuple[float, float]  # of sessions
 
 
-FULL = Course(30.0, 90.0, 150.0, (5.0, 20.0))
-SMOKE = Course(2.0, 6.0, 14.0, (2.0, 3.0))
+_FULL = Course(30.0, 90.0, 150.0, (5.0, 20.0))
+COURSES = {"full": _FULL, "quick": _FULL, "smoke": Course(2.0, 6.0, 14.0, (2.0, 3.0))}
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Step:
     carries: float
 
 
-def from_idle(course: Course) -> Found:
+def from_idle(run: Run, course: Course) -> None:
     """Run 10 sessions from idle and back, then 16, under the planner with its default settings."""
     options = (
         "--Planner.replicas=1",
@@ -74,19 +75,15 @@ def from_idle(course: Course) -> Found:
         "idle_slo_share": sum(Slo().kept(r) for r in records) / max(1, len(records)),
         "idle_sessions": float(len(records)),
     }
-    found = Found(
+    run.publish(
         {
             "idle_workers_not_needed": float(not_needed(steps)),
             "idle_workers_most": float(max(step.replicas for step in steps)),
             "idle_demand_most": max(step.demand for step in steps),
-        },
-        {"idle": [(s.pool, s.was, s.replicas, s.demand) for s in steps]},
+        }
     )
-    if why := next((trial.invalid for trial in trials if trial.invalid), ""):
-        found.invalid.update(dict.fromkeys(of_sessions, why))
-    else:
-        found.figures.update(of_sessions)
-    return found
+    run.details["idle"] = [(s.pool, s.was, s.replicas, s.demand) for s in steps]
+    run.publish(of_sessions, next((trial.invalid for trial in trials if trial.invalid), ""))
 
 
 async def _loaded(url: str, course: Course) -> list[Trial]:
@@ -111,10 +108,10 @@ def decided(log: Iterable[str]) -> list[Step]:
 
 
 def not_needed(steps: Sequence[Step]) -> int:
-    """Count the workers that were ordered and that the demand of the next step did not need."""
+    """Count ordered workers that the demand of the next step did not need."""
     count = 0
     for pool in _POOLS:
-        # An order at the very end was for a demand that did not come.
+        # An order at the very end was for demand that never came.
         end = Step(pool, 0, 0, 0.0, 1.0)
         for ordered, after in pairwise([*(s for s in steps if s.pool == pool), end]):
             needed = math.ceil(after.demand / after.carries - _ROUNDING)

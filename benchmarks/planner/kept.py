@@ -1,7 +1,6 @@
-"""Scores that were played before, kept in files, so that an interrupted benchmark goes on.
+"""Simulated scores, kept in files, so that an interrupted benchmark resumes.
 
-A file belongs to the sources by which its scores were played: once one of them changes, it is
-played again.
+A file belongs to the sources of its scores: once one of them changes, they are simulated again.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ OURS = (
     *_SERVICE,
     _HERE / "ours.py",
     _HERE / "figures.py",
-    _PACKAGE / "settings.py",
+    *sorted((_PACKAGE / "config").glob("*.py")),
     *sorted((_PACKAGE / "planner").glob("*.py")),
 )
 
@@ -34,7 +33,7 @@ def kept(
     sources: Iterable[Path],
     play: Callable[[], Sequence[Score]],
 ) -> tuple[Score, ...]:
-    """Return the scores kept under this name; plays and keeps them if there are none yet.
+    """Return the scores kept under this name; simulate and keep them if there are none yet.
 
     Without a folder nothing is kept.
     """
@@ -45,7 +44,6 @@ def kept(
         return tuple(Score(**score) for score in json.loads(file.read_text()))
     scores = tuple(play())
     folder.mkdir(parents=True, exist_ok=True)
-    # Under its name only once it is whole.
     part = file.with_suffix(".part")
     part.write_text(json.dumps([asdict(score) for score in scores]))
     part.rename(file)

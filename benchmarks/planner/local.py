@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import httpx
 
 from auricle_testing.server import ROOT, Server, serving
+from benchmarks.harness import Run
 from benchmarks.load.metrics import Slo
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import Target, protocol
@@ -25,8 +25,8 @@ from benchmarks.load.trial import Load, Trial, run_trial
 from models.training.corpus import SAMPLE_RATE
 
 _SESSIONS, _TIMES = 2, 8
-# On two cores more workers carry no more; they are wanted here for what it takes to start and
-# drain them. A fifth of its capacity is all a worker is to carry, and decisions come quickly.
+# On two cores more workers carry no more load; the subject is their start and drain. The target is
+# a fifth of a worker's capacity, and decisions come quickly.
 _PLANNER = (
     "--Planner.replicas=1",
     "--Planner.target=0.2",
@@ -45,7 +45,7 @@ _WATCH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Burst:
-    """Seconds of the whole load, and when in it the burst begins and how long it lasts."""
+    """Seconds of the whole load, and begin and length of the burst in it."""
 
     seconds: float
     begins: float
@@ -53,22 +53,12 @@ class Burst:
     lengths: tuple[float, float]  # of sessions
 
 
-FULL = Burst(150.0, 30.0, 60.0, (5.0, 20.0))
-SMOKE = Burst(20.0, 2.0, 16.0, (2.0, 3.0))
+_FULL = Burst(150.0, 30.0, 60.0, (5.0, 20.0))
+BURSTS = {"full": _FULL, "quick": _FULL, "smoke": Burst(20.0, 2.0, 16.0, (2.0, 3.0))}
 
 
-@dataclass(frozen=True)
-class Found:
-    """`invalid` says of some figures why they are not among the `figures`."""
-
-    figures: dict[str, float]
-    details: dict[str, Any]
-    invalid: dict[str, str] = field(default_factory=dict)
-
-
-def burst(load: Burst) -> Found:
+def burst(run: Run, load: Burst) -> None:
     """Run the burst with the planner and without it."""
-    found = Found({}, {})
     for planner in (True, False):
         name = "on" if planner else "off"
         trials, watched, log = _run(planner, load)
@@ -84,12 +74,8 @@ def burst(load: Burst) -> Found:
                 "local_changes": float(_changes(watched)),
             }
         details = {"sessions": len(records), "replicas": watched, "log": log}
-        found.details[f"local_{name}"] = details
-        if why := next((trial.invalid for trial in trials if trial.invalid), ""):
-            found.invalid.update(dict.fromkeys(figures, why))
-        else:
-            found.figures.update(figures)
-    return found
+        run.details[f"local_{name}"] = details
+        run.publish(figures, next((trial.invalid for trial in trials if trial.invalid), ""))
 
 
 def _run(

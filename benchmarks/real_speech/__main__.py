@@ -28,7 +28,7 @@ from typing import Any
 import psutil
 
 from auricle_testing.server import AS_DELIVERED, Server, serving
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import ROOT
 from benchmarks.real_speech import corpus, units
@@ -155,18 +155,18 @@ def _measured(
 
 def _measure(asked: Asked, wanted: list[tuple[str, str]], out: Path, label: str) -> None:
     """Write each unit's result as it comes, and the figures of all."""
-    result: dict[str, Any] = {"models": {}} | results.kept(out)
+    result: dict[str, Any] = {"models": {}} | harness.read(out)
     mine = result["models"].setdefault(label, {"units": {}, "figures": {}})
     known = {_key(name): Unit.of(plain) for name, plain in mine["units"].items()}
     for key, unit in _measured(wanted, asked, known):
         known[key] = unit
         mine["units"]["/".join(key)] = asdict(unit)
         mine["figures"] = figures(known, units.texts([name for _, name in known]))
-        results.write(out, result)
+        harness.write(out, result)
         way, name = key
         shown = {n: v for n, v in mine["figures"].items() if f"{way}_{name}" in n or (
             way == REAL_TIME and "_p" in n)}  # fmt: skip
-        results.tell(shown)
+        harness.show(shown)
 
 
 def _key(name: str) -> tuple[str, str]:
@@ -179,10 +179,10 @@ def _wanted(arguments: Namespace, asked: Asked, label: str) -> list[tuple[str, s
     ways: list[str] = arguments.only
     if asked.ctranslate2 is None:
         ways = [way for way in ways if not way.startswith("faster_whisper")]
-    sets = ["people", "wordless"] if arguments.scale == "smoke" else arguments.sets
+    sets = ["people", "wordless"] if arguments.size == "smoke" else arguments.sets
     wanted = units.planned(ways, sets, multilingual=asked.multilingual)
     if arguments.resume:
-        models = results.kept(arguments.out).get("models", {})
+        models = harness.read(arguments.out).get("models", {})
         have = models.get(label, {}).get("units", {})
         wanted = [one for one in wanted if "/".join(one) not in have]
     return wanted
@@ -190,7 +190,9 @@ def _wanted(arguments: Namespace, asked: Asked, label: str) -> list[tuple[str, s
 
 def main() -> None:
     """See the module."""
-    parser = results.parser(__doc__)
+    parser = harness.new_parser(__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    harness.add_sizes(parser)
     parser.add_argument("--model", help="a folder in transformers' format, or a name")
     parser.add_argument("--ctranslate2", type=Path, help="the same weights for faster-whisper")
     parser.add_argument("--only", nargs="+", choices=WAYS, default=list(WAYS), metavar="WAY")
@@ -199,7 +201,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--resume", action="store_true")
     arguments = parser.parse_args()
-    smoke = arguments.scale == "smoke"
+    smoke = arguments.size == "smoke"
     if not (arguments.model or smoke):
         parser.error("--model is needed")
     with checkpoint(arguments.model) as found:
@@ -207,7 +209,7 @@ def main() -> None:
             found.path,
             arguments.ctranslate2,
             (*(f"--{setting}" for setting in arguments.settings), *(_RANDOM if smoke else ())),
-            arguments.minutes or _MINUTES[arguments.scale],
+            arguments.minutes or _MINUTES[arguments.size],
             len(found.architecture.languages) > 1,
         )
         label = ", ".join([found.path.name, *arguments.settings])

@@ -31,7 +31,7 @@ from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions
 from auricle.workers.pd.vllm.start import chunk_positions
 from auricle_testing.engines import encoded, landing_slab
-from benchmarks import results
+from benchmarks import harness
 from benchmarks.real_speech.corpus import Spoken, recordings
 from benchmarks.real_speech.figures import compared
 from benchmarks.real_speech.peers import Process, process
@@ -39,7 +39,7 @@ from benchmarks.real_speech.scoring import points, scored
 from benchmarks.real_speech.segments import segments
 from benchmarks.real_speech.units import limited
 from benchmarks.real_speech.weights import checkpoint
-from benchmarks.streaming.words import Errors
+from benchmarks.words import Errors
 
 _MINUTES = {"full": 1e6, "quick": 1.5, "smoke": 0.2}
 _TOKENS_PER_SECOND, _TOKENS = 8, 16
@@ -201,16 +201,18 @@ def _errors(spoken: Spoken, texts: Sequence[str]) -> Errors:
 
 def main() -> None:
     """See the module."""
-    parser = results.parser(__doc__)
+    parser = harness.new_parser(__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    harness.add_sizes(parser)
     parser.add_argument("--model", help="a folder in transformers' format")
     arguments = parser.parse_args()
-    if not (arguments.model or arguments.scale == "smoke"):
+    if not (arguments.model or arguments.size == "smoke"):
         parser.error("--model is needed")
-    result = {"exact": {}} | results.kept(arguments.out)
+    result = {"exact": {}} | harness.read(arguments.out)
     spoken = [
         one
         for name in ("people", "neural")
-        for one in limited(recordings(name), 60 * _MINUTES[arguments.scale])
+        for one in limited(recordings(name), 60 * _MINUTES[arguments.size])
     ]
     with checkpoint(arguments.model) as opened:
         found = asyncio.run(_measure(opened, spoken))
@@ -221,8 +223,8 @@ def main() -> None:
         if len({tuple(t) for t in (one.stock, one.split, one.drafted, one.cached)}) > 1
     ]
     result["exact"][opened.path.name] = {"figures": measured, "differing": differing}
-    results.write(arguments.out, result)
-    results.tell(measured)
+    harness.write(arguments.out, result)
+    harness.show(measured)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.real_speech.scoring import difference, interval, points, scored
 from benchmarks.real_speech.units import REAL_TIME, SETS, WORDLESS, Unit
-from benchmarks.streaming.words import Errors
+from benchmarks.words import Errors
 
 # The first less the second, on each set that both heard.
 _DIFFERENCES = (

@@ -17,7 +17,7 @@ from transformers.models.whisper.english_normalizer import (
     EnglishTextNormalizer,
 )
 
-from benchmarks.streaming.words import Errors, errors, rate_interval
+from benchmarks.words import Errors, errors, rate_interval
 from models.training.packages import from_pypi
 
 _SPELLINGS = "whisper-normalizer==0.1.15"

@@ -1,9 +1,9 @@
-"""Runs every published command in its shortest form, one after the other.
+"""Every published command in its shortest form, one after the other.
 
     python -m benchmarks.smoke [--only WORD …]
 
-Prints a table of what ran and how long it took, and ends with status 1 if something
-failed. What each command said is in build/smoke/. Figures of such runs say nothing.
+Prints a table of results and durations, and exits with 1 if a command failed. The output of each
+command is in build/smoke/. Figures of such runs are meaningless.
 Needs `make setup-dev` and `make bench-env`.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,8 @@ from typing import IO
 
 from auricle_testing.server import leaving_nothing, serving
 from benchmarks.baselines.client import end
-from benchmarks.generated import table
+from benchmarks.harness import Benchmark, Run, UsageError, main
+from benchmarks.markdown import table
 from benchmarks.prepared import ROOT, checkpoint, corpus
 from benchmarks.smoke.commands import SHORT, Short
 
@@ -31,7 +31,7 @@ _LINES_SHOWN = 15
 
 @dataclass(frozen=True)
 class Outcome:
-    """`why` it failed; empty if it ran."""
+    """`why` is the reason of a failure; empty if the command ran."""
 
     short: Short
     seconds: float
@@ -39,8 +39,8 @@ class Outcome:
     log: Path
 
 
-def run(short: Short, log: Path, out: Path = _OUT) -> Outcome:
-    """One command, gone with all its processes when this returns; all it says is in the log."""
+def run_short(short: Short, log: Path, out: Path = _OUT) -> Outcome:
+    """Run one command, whose processes have ended when this returns; its output is in the log."""
     began, why = time.monotonic(), ""
     try:
         with contextlib.ExitStack() as stack, log.open("w") as output:
@@ -60,7 +60,7 @@ def _arguments(short: Short, out: Path, url: str) -> list[str]:
 
 
 def _ended(command: list[str], seconds: float, environment: dict[str, str], output: IO[str]) -> str:
-    """Why it failed, if it did."""
+    """Return the reason if the command fails."""
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
     )
@@ -87,18 +87,11 @@ def _report(outcomes: list[Outcome]) -> None:
     print("\n".join(table(["command", "result", "seconds"], rows)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--only", nargs="+", metavar="WORD", help="commands that contain one of these words"
-    )
-    wanted = parser.parse_args().only
+def _smoke(run: Run) -> None:
+    wanted = run.arguments.only_words
     chosen = [s for s in SHORT if not wanted or any(w in s.arguments for w in wanted)]
     if not chosen:
-        parser.error(f"no command contains {' or '.join(wanted)}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        raise UsageError(f"no command contains {' or '.join(wanted)}")
     _OUT.mkdir(parents=True, exist_ok=True)
     corpus("seen")
     for size in ("60m", "3x", "10x"):
@@ -106,7 +99,7 @@ def main() -> None:
     outcomes: list[Outcome] = []
     for number, short in enumerate(chosen):
         print(f"{short.arguments} …", end=" ", flush=True)
-        outcomes.append(run(short, _OUT / f"{number:02}-{_name(short)}.log"))
+        outcomes.append(run_short(short, _OUT / f"{number:02}-{_name(short)}.log"))
         print(f"{outcomes[-1].why or 'ok'}, {outcomes[-1].seconds:.0f} s", flush=True)
     _report(outcomes)
     sys.exit(any(outcome.why for outcome in outcomes))
@@ -117,5 +110,15 @@ def _name(short: Short) -> str:
     return "-".join(words[:2]).replace("/", "-")
 
 
+def _only(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--only", nargs="+", metavar="WORD", dest="only_words", help="words of commands"
+    )
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"commands": _smoke}, arguments=_only, sizes=(), out=None
+)
+
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -24,7 +24,7 @@ from benchmarks.baselines.protocol import DecodeJob, cpu_seconds
 from benchmarks.baselines.published import Position, integrated, positions, sampled
 from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.prepared import checkpoint, corpus
-from benchmarks.streaming.audio import spoken
+from benchmarks.speech import spoken
 from benchmarks.streaming.scale import Scale
 from models.training.prompts import prompt_ids
 

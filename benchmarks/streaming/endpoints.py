@@ -11,7 +11,7 @@ import numpy as np
 from auricle_testing.feed import speech_marks
 from auricle_testing.server import serving
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Recording, at_level, spoken, without_words
+from benchmarks.speech import Recording, at_level, spoken, without_words
 from benchmarks.streaming.scale import Scale
 
 _GAPS = (0.9, 2.0)  # longer than the 500 ms of silence that end speech

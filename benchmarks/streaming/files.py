@@ -15,9 +15,9 @@ from auricle_testing.server import ROOT, free_port, serving
 from benchmarks.baselines.openai_server import openai_server
 from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Recording, spoken
+from benchmarks.speech import Recording, spoken
 from benchmarks.streaming.scale import Scale
-from benchmarks.streaming.words import errors, rate
+from benchmarks.words import errors, rate
 
 MODEL = ROOT / "models/demo"
 _SECONDS = 24.0  # the stock server cuts at 30 s of its own

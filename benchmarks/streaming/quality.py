@@ -13,10 +13,10 @@ from auricle_testing.server import ROOT, Server, serving
 from benchmarks.baselines.client import Baseline, baseline
 from benchmarks.baselines.protocol import DecodeJob
 from benchmarks.prepared import corpus
-from benchmarks.streaming.audio import Recording, spoken
+from benchmarks.speech import Recording, spoken
 from benchmarks.streaming.live import Bench, Heard, bench, decode_once, listen
 from benchmarks.streaming.scale import Scale
-from benchmarks.streaming.words import (
+from benchmarks.words import (
     Errors,
     committed_at,
     difference_interval,

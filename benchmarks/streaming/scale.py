@@ -1,4 +1,4 @@
-"""How much of everything the streaming benchmark measures."""
+"""The sizes of the streaming benchmark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class Scale:
     """Counts, and lengths in seconds.
 
     `sessions` are the short and the long session whose cost is measured, `repeats` times.
-    `cap_seconds` is the length of one that is a single segment, of which the stretch `hurry`
-    is not timed chunk by chunk. `baseline_points` are decodes of a baseline up to 60 s of
-    audio and beyond.
+    `cap_seconds` is the length of a session of one segment; chunks in the interval `hurry` of it
+    are not timed one by one. `baseline_points` are the decodes of a baseline up to 60 s of audio
+    and beyond.
     """
 
     repeats: int
@@ -54,7 +54,7 @@ QUICK = Scale(
     wordless_recordings=15,
     files=10,
 )
-# The same code from end to end; so few repetitions that the figures say nothing.
+# The same code with so few repetitions that the figures are meaningless.
 SMOKE = Scale(
     repeats=1,
     sessions=(30, 92),
@@ -68,3 +68,4 @@ SMOKE = Scale(
     wordless_recordings=2,
     files=2,
 )
+SCALES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.load.plan import SessionPlan
 from benchmarks.load.record import Record, TextEvent
-from benchmarks.streaming.audio import Word
+from benchmarks.speech import Word
 
 WORDS = (Word("good", 0.1, 0.4), Word("morning", 0.5, 0.9), Word("all", 1.0, 1.2))
 

@@ -1,4 +1,4 @@
-"""What the benchmark of annotations makes of events, and which parts it measures."""
+"""Figures of the benchmark of annotations from events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from auricle.client import Final, Words
 from benchmarks.annotations.delays import last_final, waits
 from benchmarks.annotations.faults import compared
-from benchmarks.annotations.graph import Told
+from benchmarks.sessions import Session, TimedEvent
 
 pytestmark = pytest.mark.unit
 
@@ -21,17 +21,19 @@ def final(segment: int) -> Final:
 
 
 def test_words_wait_from_their_own_final_and_missing_ones_are_counted() -> None:
-    events = [
-        Told(1.0, final(0)),
-        Told(2.0, final(1)),
-        Told(2.25, words(1)),
-        Told(3.0, words(0, "deadline")),
-    ]
-    assert waits(events) == ([0.25], 1)
-    assert last_final(events) == 2.0
+    session = Session(
+        [
+            TimedEvent(1.0, 0.0, final(0)),
+            TimedEvent(2.0, 0.0, final(1)),
+            TimedEvent(2.25, 0.0, words(1)),
+            TimedEvent(3.0, 0.0, words(0, "deadline")),
+        ]
+    )
+    assert waits(session) == ([0.25], 1)
+    assert last_final(session) == 2.0
 
 
-def test_after_a_fault_words_are_as_usual_or_said_to_be_missing() -> None:
+def test_after_a_fault_words_are_the_same_or_reported_missing() -> None:
     usual = {0: words(0), 1: words(1), 2: words(2)}
     hurt = {0: words(0), 1: words(1, "unavailable")}
-    assert compared(usual, hurt) == (1, 1, 1)  # of the last nothing was said
+    assert compared(usual, hurt) == (1, 1, 1)  # nothing arrived for the last

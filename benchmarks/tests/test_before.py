@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.before.pairs import ratio
+from benchmarks.statistics import ratio
 
 pytestmark = pytest.mark.unit
 

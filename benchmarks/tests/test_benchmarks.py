@@ -9,10 +9,10 @@ from auricle_testing.feed import ChunkTime
 from auricle_testing.server import ROOT
 from benchmarks.baselines.published import Position, integrated, positions, sampled
 from benchmarks.encoder_work import decodes, everything, new_seconds, tail_window
-from benchmarks.generated import number
-from benchmarks.streaming.audio import Word
+from benchmarks.markdown import number
+from benchmarks.speech import Word
 from benchmarks.streaming.cost import growth_session
-from benchmarks.streaming.words import (
+from benchmarks.words import (
     Errors,
     committed_at,
     difference_interval,

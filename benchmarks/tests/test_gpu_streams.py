@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from auricle.tools.load_generation.search import most_carried
 from benchmarks.gpu.heard import Chunk, Chunks, Heard, Trial
-from benchmarks.gpu.knee import most_carried
 from benchmarks.gpu.speaker import CHUNK
 
 pytestmark = pytest.mark.unit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.languages.cases import Case, Turn
-from benchmarks.languages.figures import Heard, Segment, figures
+from benchmarks.languages.figures import Segment, Transcribed, figures
 
 pytestmark = pytest.mark.unit
 SAID = Case(
@@ -18,7 +18,7 @@ SAID = Case(
 
 def heard(*named: Segment) -> dict[str, float]:
     detected = (Segment(0.4, 2.2, "German", "der hund"), Segment(2.8, 4.1, "English", "the pear"))
-    return figures([Heard(SAID, detected, named)])
+    return figures([Transcribed(SAID, detected, named)])
 
 
 def test_a_turn_is_right_if_all_its_segments_are_in_its_language() -> None:
@@ -44,7 +44,7 @@ def test_capitals_count_as_words_do() -> None:
     alone = Case(SAID.samples, SAID.turns[:1], ("German",))
     found = figures(
         [
-            Heard(
+            Transcribed(
                 alone,
                 (Segment(0.4, 2.2, "German", "der hund"),),
                 (Segment(0.4, 1.0, "German", "der"), Segment(1.0, 2.2, "German", "Hund")),

@@ -13,7 +13,7 @@ from benchmarks.real_speech import conditions, scoring
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.figures import compared, figures, invented, latencies
 from benchmarks.real_speech.units import Row, Unit
-from benchmarks.streaming.words import Errors
+from benchmarks.words import Errors
 
 pytestmark = pytest.mark.unit
 RATE = 16_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.streaming.audio import Recording, Word
+from benchmarks.speech import Recording, Word
 from benchmarks.ways.figures import figures, invented
-from benchmarks.ways.ways import Heard, Segment
+from benchmarks.ways.ways import Segment, Transcript
 
 pytestmark = pytest.mark.unit
 SPOKEN = Recording(
@@ -20,8 +20,8 @@ SPOKEN = Recording(
 SILENT = Recording(np.zeros(16_000, np.float32), (), ())
 
 
-def heard(*texts: str, start: float = 0.7) -> Heard:
-    return Heard(
+def heard(*texts: str, start: float = 0.7) -> Transcript:
+    return Transcript(
         tuple(Segment(text, start + 2 * n, start + 2 * n + 1) for n, text in enumerate(texts))
     )
 
@@ -32,7 +32,7 @@ def test_the_spread_is_between_the_best_and_the_worst_way() -> None:
         "post": [heard("my red bus is slow")],
         "live": [heard("my red bus is blue")],
     }
-    nothing = {way: [Heard(())] for way in texts}
+    nothing = {way: [Transcript(())] for way in texts}
     found = figures([SPOKEN], texts, [SILENT], nothing)
     assert (found["wer_post"], found["wer_live"]) == (0.0, pytest.approx(20.0))
     assert found["wer_ways_spread"] == pytest.approx(20.0)

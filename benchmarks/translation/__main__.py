@@ -1,50 +1,67 @@
-"""Live translation, measured on the real graph with a translate pool.
+"""Live translation on the real graph with a translate pool.
 
-    python -m benchmarks.translation --out FILE [--quick | --smoke] [--only PART]
+    python -m benchmarks.translation --out FILE [--quick | --smoke] [--only PART] [--translator DIR]
 
-Figures already in FILE of other parts are kept.
+Figures in FILE of other parts are kept.
 """
 
 from __future__ import annotations
 
-import signal
-import sys
-from collections.abc import Callable, Mapping
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from benchmarks import results
-from benchmarks.parts import measure_into
+from benchmarks.annotations.capacity import with_and_without
+from benchmarks.annotations.delays import alternating, final_delays, last_final
+from benchmarks.harness import Benchmark, Run, UsageError, main
 from benchmarks.prepared import ROOT
-from benchmarks.translation.costs import capacity, delays
 from benchmarks.translation.faults import faults
-from benchmarks.translation.graph import Asked
+from benchmarks.translation.graph import TARGET, TRANSLATED, translating
 from benchmarks.translation.streaming import masks, streaming
 
-# Each returns figures by name.
-PARTS: Mapping[str, Callable[[Asked], dict[str, Any]]] = {
-    "streaming": streaming,
-    "masks": masks,
-    "delays": delays,
-    "faults": faults,
-    "capacity": capacity,
-}
 
-
-def main() -> None:
-    """See the module."""
-    parser = results.parser(__doc__)
-    parser.add_argument("--only", choices=sorted(PARTS), action="append", help="may be repeated")
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--translator", type=Path, default=ROOT / "models/demo-translate")
-    arguments = parser.parse_args()
-    if not (arguments.translator / "config.json").exists():
-        parser.error(f"{arguments.translator} has no checkpoint: name one, or make train-translate")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    asked = Asked(arguments.translator, size=arguments.scale)
-    told = {"translator": arguments.translator.name}
-    for name in arguments.only or PARTS:  # what was measured is kept if the next one fails
-        measure_into(arguments.out, asked, name, PARTS[name], told)
 
+
+@contextmanager
+def _with_translator(run: Run) -> Iterator[None]:
+    translator: Path = run.arguments.translator
+    if not (translator / "config.json").exists():
+        raise UsageError(f"{translator} has no checkpoint: name one, or run make train-translate")
+    run.extra["translator"] = translator.name
+    yield
+
+
+def capacity(run: Run) -> dict[str, float]:
+    """Search the capacity twice on one graph, whose translate pool is idle in one search."""
+    with translating(run, "--Processor.admission=fixed") as server:
+        return with_and_without(run, server, "translation", translate=(TARGET,))
+
+
+def delays(run: Run) -> dict[str, float]:
+    """Run sessions in real time with and without a target language, in turns on one graph."""
+    stops: dict[bool, list[float]] = {True: [], False: []}
+    with translating(run) as server:
+        for wanted, session in alternating(run, server.url, TRANSLATED):
+            stops[wanted].append(last_final(session) - session.stopped)
+    return final_delays(stops, "translation")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={
+        "streaming": streaming,
+        "masks": masks,
+        "delays": delays,
+        "faults": faults,
+        "capacity": capacity,
+    },
+    arguments=_arguments,
+    around=_with_translator,
+    keeps=True,
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,4 +1,4 @@
-"""How late translated words come: LongYAAL, and their lag behind the committed source. Pure.
+"""The latency of translated words: LongYAAL, and their lag behind the committed source. Pure.
 
 LongYAAL is as in Polák et al., "Better Late Than Never: Evaluation of Latency Metrics for
 Simultaneous Speech-to-Text Translation" (arXiv:2509.17349): the words of a whole recording's
@@ -7,8 +7,8 @@ d_i from its begin, its length |X| and the longer of hypothesis and reference |Y
 
     mean over i of d_i - (i - 1) * |X| / |Y|
 
-up to the first word that is said when the recording is over. A delay is the audio that was heard
-(computation-unaware) or the time that has passed (computation-aware) when a word was kept.
+up to the first word that comes after the recording's end. A delay is the audio received
+(computation-unaware) or the time passed (computation-aware) when a word was committed.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Said:
-    """A word of a translation, and when it was kept, in seconds of its recording."""
+class CommittedWord:
+    """A word of a translation, and when it was committed: seconds of audio and of time."""
 
     word: str
-    audio: float  # so much of it was heard
-    clock: float  # so much time had passed
+    audio: float
+    clock: float
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a recording, when it is spoken, and the words of its reference."""
+    """A sentence of a recording: start and end, and the words of its reference."""
 
     start: float
     end: float
@@ -38,12 +38,12 @@ class Sentence:
 
 
 def longyaal(
-    said: Sequence[Said], sentences: Sequence[Sentence], seconds: float, *, aware: bool
+    words: Sequence[CommittedWord], sentences: Sequence[Sentence], seconds: float, *, aware: bool
 ) -> float:
-    """Return it for a recording of so many seconds; NaN if no word was kept before its end."""
+    """Return LongYAAL for a recording of that length; NaN without a word before its end."""
     scores = []
-    for sentence, words in zip(sentences, assigned(said, sentences), strict=True):
-        delays = [(one.clock if aware else one.audio) - sentence.start for one in words]
+    for sentence, own in zip(sentences, assigned(words, sentences), strict=True):
+        delays = [(one.clock if aware else one.audio) - sentence.start for one in own]
         length = sentence.end - sentence.start
         score = _lagging(delays, length, len(sentence.reference), seconds - sentence.start)
         scores += [] if score is None else [score]
@@ -63,24 +63,28 @@ def _lagging(
     return statistics.mean(lags) if lags else None
 
 
-def assigned(said: Sequence[Said], sentences: Sequence[Sentence]) -> list[list[Said]]:
-    """Return the words of each sentence: those beside a word of its reference when the two texts
-    are aligned so that words are most similar; others go with the word before them.
+def assigned(
+    words: Sequence[CommittedWord], sentences: Sequence[Sentence]
+) -> list[list[CommittedWord]]:
+    """Return the words of each sentence.
+
+    The two texts are aligned by similarity of words; a word without a counterpart in the reference
+    belongs to the sentence of the word before it.
     """
     reference = [(word, n) for n, one in enumerate(sentences) for word in one.reference]
-    beside = dict(_aligned([one.word for one in said], [word for word, _ in reference]))
-    found: list[list[Said]] = [[] for _ in sentences]
+    pairs = dict(_aligned([one.word for one in words], [word for word, _ in reference]))
+    found: list[list[CommittedWord]] = [[] for _ in sentences]
     sentence = 0
-    for number, one in enumerate(said):
-        if number in beside:
-            sentence = reference[beside[number]][1]
+    for number, one in enumerate(words):
+        if number in pairs:
+            sentence = reference[pairs[number]][1]
         if found:
             found[sentence].append(one)
     return found
 
 
 def _aligned(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of places, from the last: the alignment of the greatest similarity in all."""
+    """Yield pairs of places, last first: the alignment with the greatest total similarity."""
     best = [[0.0] * (len(others) + 1) for _ in range(len(words) + 1)]
     for i, word in enumerate(words, 1):
         for j, other in enumerate(others, 1):
@@ -99,16 +103,16 @@ def _aligned(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[int,
 
 
 def _similarity(one: str, other: str) -> float:
-    """Return the share of their letters that both have."""
+    """Return the share of letters that both words have."""
     letters, theirs = set(one), set(other)
     return len(letters & theirs) / max(1, len(letters | theirs))
 
 
 def lags(source: Sequence[float], target: Sequence[float]) -> list[float]:
-    """Return, for one segment, how long after its source each word of the translation was kept.
+    """Return, for one segment, how long after its source each translated word was committed.
 
-    Both are the times at which words were committed. Its source is the word as far through the
-    source as it is through the translation.
+    Both are the times at which words were committed. The source of a word is at the same relative
+    position in the text.
     """
     if not source:
         return []

@@ -1,10 +1,8 @@
-"""How late and how good live translations are, with either policy, against those of whole text."""
+"""Latency and quality of live translations by policy, compared with whole segments."""
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +11,19 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from auricle.client import Final, Partial, Translation
 from auricle_testing.server import Server
-from benchmarks.streaming.audio import Recording
+from benchmarks.harness import Run
+from benchmarks.sessions import Session
+from benchmarks.speech import Recording
+from benchmarks.statistics import percentile
 from benchmarks.translation.graph import (
-    Asked,
-    Heard,
-    all_heard,
-    kept,
+    all_translated,
+    committed,
+    recordings,
     reference,
     sentences,
     taken_back,
     target_text,
-    translations,
+    translating,
 )
 from benchmarks.translation.latency import lags, longyaal
 
@@ -35,45 +35,57 @@ _WORKER = "auricle_translate_worker"
 
 @dataclass(frozen=True)
 class Live:
-    """Recordings, and what sessions in real time were told of them."""
+    """Recordings and their sessions."""
 
     recordings: list[Recording]
-    sessions: list[list[Heard]]
+    sessions: list[Session]
 
 
-def streaming(asked: Asked) -> dict[str, Any]:
-    """Measure the policy that is delivered, and translations of whole segments beside it."""
-    recordings = asked.recordings(asked.of(24, 8), _SECONDS)
-    with asked.serving() as server:
-        all_heard(server.url, asked.recordings(1, 4.0, seed=99), 1)  # not measured: a warm-up
+def _spoken(run: Run) -> list[Recording]:
+    return recordings(run.of(24, 8), _SECONDS)
+
+
+def _live(server: Server, some: list[Recording]) -> Live:
+    return Live(some, all_translated(server.url, some, _AT_ONCE))
+
+
+def _warm_up(server: Server) -> None:
+    all_translated(server.url, recordings(1, 4.0, seed=99), 1)
+
+
+def streaming(run: Run) -> dict[str, Any]:
+    """Measure the delivered policy, and translations of whole segments for comparison."""
+    some = _spoken(run)
+    with translating(run) as server:
+        _warm_up(server)
         before = _tokens(server)
-        live = Live(recordings, all_heard(server.url, recordings, _AT_ONCE))
+        live = _live(server, some)
         prompt, cached, drafted, accepted = (
             now - then for now, then in zip(_tokens(server), before, strict=True)
         )
-        whole = all_heard(server.url, recordings, _AT_ONCE, live=False, partials=False)
-    ended = [one for events in live.sessions for one in translations(events).values()]
+        whole = all_translated(server.url, some, _AT_ONCE, live=False, partials=False)
+    ended = [one for session in live.sessions for one in session.of(Translation).values()]
     return {
         "erasure": float(sum(map(taken_back, live.sessions))),
         "translations_missing_share": sum(bool(one.missing) for one in ended) / max(1, len(ended)),
         "prefix_cache_hit_ratio": cached / max(1.0, prompt),
         "draft_accepted_ratio": accepted / max(1.0, drafted),
         **_quality("agreement", live),
-        **_quality("offline", Live(recordings, whole)),
+        **_quality("offline", Live(some, whole)),
         **_latency("agreement", live),
-        "example": _example(live),
+        "example": {"source": some[0].text, "translation": target_text(live.sessions[0])},
     }
 
 
-def masks(asked: Asked) -> dict[str, float]:
+def masks(run: Run) -> dict[str, float]:
     """Measure mask-k, on the same recordings."""
-    recordings = asked.recordings(asked.of(24, 8), _SECONDS)
+    some = _spoken(run)
     found: dict[str, float] = {}
-    for words in _MASKS[: asked.of(3, 3)]:
+    for words in _MASKS[: run.of(3, 3)]:
         options = ("--Processor.translation_policy=mask", "--Processor.translation_mask_words")
-        with asked.serving(options[0], f"{options[1]}={words}") as server:
-            all_heard(server.url, asked.recordings(1, 4.0, seed=99), 1)
-            live = Live(recordings, all_heard(server.url, recordings, _AT_ONCE))
+        with translating(run, options[0], f"{options[1]}={words}") as server:
+            _warm_up(server)
+            live = _live(server, some)
         name = f"mask_{words}"
         found |= _quality(name, live) | _latency(name, live)
         found[f"erasure_{name}"] = float(sum(map(taken_back, live.sessions)))
@@ -86,34 +98,34 @@ def _tokens(server: Server) -> list[float]:
 
 
 def _quality(name: str, live: Live) -> dict[str, float]:
-    told = [target_text(events) for events in live.sessions]
-    wanted = [[reference(recording) for recording in live.recordings]]
+    translations = [target_text(session) for session in live.sessions]
+    references = [[reference(recording) for recording in live.recordings]]
     return {
-        f"bleu_{name}": BLEU().corpus_score(told, wanted).score,
-        f"chrf_{name}": CHRF().corpus_score(told, wanted).score,
+        f"bleu_{name}": BLEU().corpus_score(translations, references).score,
+        f"chrf_{name}": CHRF().corpus_score(translations, references).score,
     }
 
 
 def _latency(name: str, live: Live) -> dict[str, float]:
-    found = list(itertools.chain(*(session_lags(events) for events in live.sessions)))
+    found = list(itertools.chain(*(session_lags(session) for session in live.sessions)))
     figures = {
-        f"lag_median_s_{name}": float(np.median(found)) if found else math.nan,
-        f"lag_p95_s_{name}": float(np.percentile(found, 95)) if found else math.nan,
+        f"lag_median_s_{name}": percentile(found, 0.5),
+        f"lag_p95_s_{name}": percentile(found, 0.95),
     }
     for kind, aware in (("unaware", False), ("aware", True)):
         scores = [
-            longyaal(kept(events), sentences(recording), recording.seconds, aware=aware)
-            for recording, events in zip(live.recordings, live.sessions, strict=True)
+            longyaal(committed(session), sentences(recording), recording.seconds, aware=aware)
+            for recording, session in zip(live.recordings, live.sessions, strict=True)
         ]
         figures[f"longyaal_{kind}_s_{name}"] = float(np.nanmean(scores))
     return figures
 
 
-def session_lags(events: Sequence[Heard]) -> list[float]:
+def session_lags(session: Session) -> list[float]:
     """Return how long after its source each committed word of a translation was committed."""
     source: dict[int, list[float]] = {}
     target: dict[int, list[float]] = {}
-    for one in events:
+    for one in session.events:
         match one.event:
             case Partial(segment=segment, committed=text):
                 _grow(source.setdefault(segment, []), text, one.at)
@@ -128,16 +140,3 @@ def session_lags(events: Sequence[Heard]) -> list[float]:
 
 def _grow(times: list[float], text: str, at: float) -> None:
     times += [at] * (len(text.split()) - len(times))
-
-
-def _example(live: Live) -> list[dict[str, str]]:
-    """Return the first session's texts, for a reader."""
-    return [
-        {"said": recording_text(recording), "told": target_text(events)}
-        for recording, events in zip(live.recordings[:1], live.sessions[:1], strict=True)
-    ]
-
-
-def recording_text(recording: Recording) -> str:
-    """Return what is said in it."""
-    return " ".join(word.text for word in recording.words)

@@ -1,58 +1,59 @@
-"""The same recordings by every way in: the command line, POST, live and realtime.
+"""The same recordings through the command line, POST, live and realtime.
 
     python -m benchmarks.ways --out FILE [--quick | --smoke] [--minutes 28] [--resume]
 
-Writes `{"figures": {name: number}, "environment": {…}, "texts": […]}`. All of it takes about
-half an hour on two cores, `--quick` under five minutes. `--smoke` says only whether it runs.
+All of it takes about half an hour on two cores, `--quick` under five minutes.
 
-With `--minutes` no recording is begun after that time; those left out are of all lengths
-and kinds alike, and the very long ones first. What was heard is kept in FILE.heard, and
-`--resume` goes on with it.
+With `--minutes` no recording begins after that time; the ones left out are of all lengths and kinds
+alike, and the very long ones first. Transcripts are kept in FILE.heard, and `--resume` continues
+with them.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import hashlib
 import math
 import time
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
+
+import msgspec
+import numpy as np
 
 from auricle.audio.pcm import to_int16
 from auricle_testing.server import serving
-from benchmarks.streaming.audio import Recording
-from benchmarks.streaming.environment import environment
-from benchmarks.ways.audio import (
-    FULL,
-    QUICK,
-    SMOKE,
-    Scale,
-    spoken_recordings,
-    wordless_recordings,
-)
+from benchmarks.harness import Benchmark, Journal, Run, main
+from benchmarks.sessions import NOT_AHEAD
+from benchmarks.speech import Recording, Samples
+from benchmarks.ways.audio import SCALES, spoken_recordings, wordless_recordings
 from benchmarks.ways.figures import figures
-from benchmarks.ways.kept import Kept, name_of
-from benchmarks.ways.ways import WAYS
+from benchmarks.ways.ways import WAYS, Transcript
 
-# Recordings at a time, half of them live: how fast these go on is up to the server (pace.py).
+# Concurrent recordings, half of them live, whose pace follows the server (pace.py).
 _AT_ONCE = 10
-# Nobody yields to anybody: a session ahead of real time would skip grid points.
-_NOT_AHEAD = "--Frontend.ahead_seconds=1000000"
 Named = Mapping[str, Recording]
+Key = tuple[str, str]  # way and recording
 
 
-async def hear(url: str, recordings: Named, kept: Kept, until: float) -> None:
-    """Every recording by every way, in order. None is begun after `until` (monotonic seconds)."""
-    jobs = deque((way, name) for name in recordings for way in WAYS if (way, name) not in kept)
+def _name(samples: Samples) -> str:
+    return hashlib.sha256(np.ascontiguousarray(samples)).hexdigest()[:16]
+
+
+async def _transcribe(
+    url: str, recordings: Named, known: dict[Key, Transcript], journal: Journal, until: float
+) -> None:
+    """Transcribe every recording by every way, in order; begin none after `until` (monotonic)."""
+    jobs = deque((way, name) for name in recordings for way in WAYS if (way, name) not in known)
     total = len(jobs)
 
     async def work() -> None:
         while jobs and time.monotonic() < until:
             way, name = jobs.popleft()
-            kept.add(way, name, await WAYS[way](url, to_int16(recordings[name].samples)))
+            found = await WAYS[way](url, to_int16(recordings[name].samples))
+            known[way, name] = found
+            journal.add({"way": way, "recording": name, "heard": msgspec.to_builtins(found)})
             if len(jobs) % 40 == 0:
                 print(f"{total - len(jobs)} of {total} begun", flush=True)
 
@@ -61,56 +62,45 @@ async def hear(url: str, recordings: Named, kept: Kept, until: float) -> None:
             group.create_task(work())
 
 
-def measure(
-    scale: Scale, kept: Kept, minutes: float
-) -> tuple[dict[str, float], list[dict[str, str]]]:
-    """The figures of what all ways have heard, and every text where two of them differ."""
-    spoken = {name_of(r.samples): r for r in spoken_recordings(scale)}
-    silent = {name_of(r.samples): r for r in wordless_recordings(scale)}
-    if minutes > 0:
-        with serving(_NOT_AHEAD) as server:
-            until = time.monotonic() + 60 * minutes
-            asyncio.run(hear(server.url, spoken | silent, kept, until))
-    heard, silence = (
-        {name: r for name, r in some.items() if all((way, name) in kept for way in WAYS)}
-        for some in (spoken, silent)
+def _ways(run: Run) -> dict[str, float]:
+    assert run.out is not None
+    scale = SCALES[run.size]
+    spoken = {_name(r.samples): r for r in spoken_recordings(scale)}
+    wordless = {_name(r.samples): r for r in wordless_recordings(scale)}
+    journal, known = Journal(run.out.with_name(f"{run.out.name}.heard")), dict[Key, Transcript]()
+    if run.arguments.resume and journal.path.exists():
+        for row in journal.rows():
+            known[row["way"], row["recording"]] = msgspec.convert(row["heard"], Transcript)
+    else:
+        journal.begin()
+    if run.arguments.minutes > 0:
+        with serving(NOT_AHEAD) as server:
+            until = time.monotonic() + 60 * run.arguments.minutes
+            asyncio.run(_transcribe(server.url, spoken | wordless, known, journal, until))
+    done, silent = (
+        {name: r for name, r in some.items() if all((way, name) in known for way in WAYS)}
+        for some in (spoken, wordless)
     )
     found = figures(
-        list(heard.values()),
-        {way: [kept[way, name] for name in heard] for way in WAYS},
-        list(silence.values()),
-        {way: [kept[way, name] for name in silence] for way in WAYS},
+        list(done.values()),
+        {way: [known[way, name] for name in done] for way in WAYS},
+        list(silent.values()),
+        {way: [known[way, name] for name in silent] for way in WAYS},
     )
-    found["ways_left_out"] = float(len(spoken) - len(heard))
     texts = [
-        {"said": " ".join(word.text for word in recording.words)}
-        | {way: kept[way, name].text for way in WAYS}
-        for name, recording in heard.items()
+        {"spoken": recording.text} | {way: known[way, name].text for way in WAYS}
+        for name, recording in done.items()
     ]
-    return found, [row for row in texts if len({row[way] for way in WAYS}) > 1]
+    run.extra["texts"] = [row for row in texts if len({row[way] for way in WAYS}) > 1]
+    return found | {"ways_left_out": float(len(spoken) - len(done))}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, required=True)
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--resume", action="store_true")
-    scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", dest="scale", action="store_const", const=QUICK)
-    scale.add_argument("--smoke", dest="scale", action="store_const", const=SMOKE)
-    parser.set_defaults(scale=FULL)
-    arguments = parser.parse_args()
-    kept = Kept(arguments.out.with_name(f"{arguments.out.name}.heard"), resume=arguments.resume)
-    found, differing = measure(arguments.scale, kept, arguments.minutes)
-    result = {"figures": found, "environment": environment(), "texts": differing}
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-    for figure, value in sorted(found.items()):
-        print(f"{figure:36} {value:.6g}")
-    if arguments.scale is SMOKE:
-        print("smoke: everything ran; the figures say nothing")
 
+
+BENCHMARK = Benchmark(description=__doc__, parts={"ways": _ways}, arguments=_arguments)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

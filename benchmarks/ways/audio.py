@@ -1,4 +1,4 @@
-"""What every way hears: speech with known words, from 5 s to 20 min, and audio without any."""
+"""Recordings for all ways: speech with known words, from 5 s to 20 min, and audio without words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.prepared import ROOT, corpus
-from benchmarks.streaming.audio import Recording, spoken, without_words
+from benchmarks.speech import Recording, spoken, without_words
 from models.training.corpus import SAMPLE_RATE, Corpus, synthesise
 from models.training.sentences import SentenceMaker
 from models.training.voices import UNSEEN_VOICES
@@ -35,17 +35,18 @@ class Scale:
     wordless_seconds: float
 
 
-FULL = Scale(((220, 5, 30), (40, 30, 90), (10, 90, 300), (2, 1200, 1200)), 40, 30.0)
-QUICK = Scale(((24, 5, 20), (4, 30, 60), (1, 150, 150)), 6, 15.0)
-# The same code from end to end, on so little audio that its figures say nothing.
-SMOKE = Scale(((2, 5, 6),), 2, 5.0)
+SCALES = {
+    "full": Scale(((220, 5, 30), (40, 30, 90), (10, 90, 300), (2, 1200, 1200)), 40, 30.0),
+    "quick": Scale(((24, 5, 20), (4, 30, 60), (1, 150, 150)), 6, 15.0),
+    "smoke": Scale(((2, 5, 6),), 2, 5.0),
+}
 
 
 def spoken_recordings(scale: Scale, seed: int = 41) -> list[Recording]:
     """Seen and unseen voices with the grammar's sentences, and unseen ones with word lists.
 
-    However few of the first ones are heard, lengths and kinds are mixed as in all of them; but the
-    very long ones come last.
+    Any number of first recordings has the same mix of lengths and kinds, but the very long ones
+    come last.
     """
     dice = random.Random(seed)
     lists = word_lists(CORPUS)
@@ -61,7 +62,7 @@ def spoken_recordings(scale: Scale, seed: int = 41) -> list[Recording]:
 
 
 def wordless_recordings(scale: Scale) -> list[Recording]:
-    """What nobody speaks in."""
+    """Recordings without speech."""
     silent = without_words(corpus("seen"), scale.wordless_seconds, scale.wordless)
     return [Recording(samples, (), ()) for samples in silent]
 

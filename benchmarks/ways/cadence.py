@@ -1,11 +1,11 @@
-"""What the chunk and the rollback trade: how late words are, how often they change, what it costs.
+"""Trade-offs of chunk and rollback: latency of words, their stability, and cost.
 
     python -m benchmarks.ways.cadence [--recordings 4] [--write]
 
-The same speech, cut as the server cuts it, each segment decoded at every grid point and then once
-more at its end, with the server's own rules of what becomes committed. Time is that of the audio:
-what a decode takes comes on top, and no figure depends on the machine. `--write` puts the tables
-into RESULTS.md, from which `python -m benchmarks.tuning` draws.
+The same speech is segmented as in the server; each segment is decoded at every grid point and once
+more at its end, with the server's own commit rules. Times are positions in the audio, without the
+time of decodes, so that no figure depends on the machine. `--write` puts the tables into
+RESULTS.md, from which `python -m benchmarks.tuning` draws.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from auricle.audio.voice_activity import VoiceActivitySequence
 from auricle.config.settings import FrontendSettings, ProcessorSettings
 from auricle.frontend.recordings.parts import RecordingPart
 from auricle.processor.session.stability import CommitRules, Stability, Tokens
-from benchmarks.generated import table
+from benchmarks.harness import Benchmark, Run, main
+from benchmarks.markdown import replace_between, table
 from benchmarks.prepared import ROOT, corpus
-from benchmarks.streaming.audio import Recording, Word, spoken
-from benchmarks.streaming.words import Errors, committed_at, errors, matches, rate, spoken_in
+from benchmarks.speech import Recording, Word, spoken
 from benchmarks.ways.lengths import parts, speech
+from benchmarks.words import Errors, committed_at, errors, matches, rate, spoken_in
 from models.training.corpus import SAMPLE_RATE
 from models.training.reference import Reference
 
@@ -59,13 +60,11 @@ _ROLLBACK_COLUMNS = (
     "not in the whole segment's text",
     "word errors",
 )
-_RESULTS = ROOT / "benchmarks/RESULTS.md"
-_BEGIN, _END = "<!-- cadence -->", "<!-- /cadence -->"
 
 
 @dataclass(frozen=True)
 class Segment:
-    """`words` are those said in it, with times from its beginning (s)."""
+    """`words` are its spoken words, with times from its beginning (s)."""
 
     samples: np.ndarray
     words: tuple[Word, ...]
@@ -73,7 +72,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Step:
-    """What a decode at `offset` (samples) shows: committed text, and all of it."""
+    """The text after a decode at `offset` (samples): committed text, and all of it."""
 
     offset: int
     committed: str
@@ -81,7 +80,7 @@ class Step:
 
 
 class Hearing:
-    """Decodes one segment at any offset; what was decoded before is not decoded again."""
+    """Decodes one segment at any offset, each only once."""
 
     def __init__(self, reference: Reference, segment: Segment, settings: ProcessorSettings) -> None:
         self.segment = segment
@@ -92,7 +91,7 @@ class Hearing:
     def tokens(self, offset: int, prefix: Tokens) -> Tokens:
         """Return all tokens of the answer to the first `offset` samples, `prefix` first."""
         for forced, answer in self._known.setdefault(offset, []):
-            # A greedy decode goes on from any of its own prefixes as it went on itself.
+            # From any of its own prefixes a greedy decode continues in the same way.
             if forced <= len(prefix) and answer[: len(prefix)] == prefix:
                 return answer
         if offset not in self._audio:
@@ -104,7 +103,7 @@ class Hearing:
         return prefix + found
 
     def steps(self, chunk: int, rules: CommitRules) -> tuple[list[Step], int]:
-        """Return what is shown at each grid point and at the end, and how many tokens it took."""
+        """Return the text at each grid point and at the end, and the number of generated tokens."""
         state, shown, written, end = Stability(), list[Step](), 0, len(self.segment.samples)
         for offset in [*range(chunk, end, chunk), end]:
             answer = self.tokens(offset, state.committed)
@@ -139,10 +138,10 @@ class Sums:
     errors: list[Errors] = field(default_factory=list)
 
     def add(self, hearing: Hearing, chunk: int, rules: CommitRules) -> None:
-        """Listen to one more segment."""
+        """Add one segment."""
         steps, written = hearing.steps(chunk, rules)
         final, end = steps[-1].text, steps[-1].offset / SAMPLE_RATE
-        said = hearing.segment.words
+        spoken_words = hearing.segment.words
         self.seconds += end
         self.decodes += len(steps)
         self.tokens += written
@@ -150,25 +149,25 @@ class Sums:
         before = steps[:-1]
         shown = committed_at([(s.offset / SAMPLE_RATE, s.text) for s in before], final, end)
         kept = committed_at([(s.offset / SAMPLE_RATE, s.committed) for s in before], final, end)
-        for mine, theirs in matches([word.text for word in said], final.split()):
-            self.shown.append(shown[theirs] - said[mine].end)
-            self.committed.append(kept[theirs] - said[mine].end)
+        for mine, theirs in matches([word.text for word in spoken_words], final.split()):
+            self.shown.append(shown[theirs] - spoken_words[mine].end)
+            self.committed.append(kept[theirs] - spoken_words[mine].end)
         self.changed += changed([step.text for step in steps])
         whole = hearing.tokens(steps[-1].offset, ())
         heard = final.split()
         self.words += len(heard)
         self.unsupported += len(heard) - len(matches(hearing.text(whole).split(), heard))
-        self.errors.append(errors(" ".join(word.text for word in said), final))
+        self.errors.append(errors(" ".join(word.text for word in spoken_words), final))
 
 
 def encoded_seconds(offset: int) -> float:
-    """Audio (s) that a decode at `offset` samples has encoded: the window that is still growing."""
+    """Return the audio (s) that a decode at `offset` samples encodes: the growing window."""
     rest = offset / SAMPLE_RATE % _WINDOW_SECONDS
     return rest or _WINDOW_SECONDS
 
 
 def changed(texts: Sequence[str]) -> int:
-    """Words that were shown and are not in the next text at their place."""
+    """Count words that are not in the next text at the same place."""
     count = 0
     for before, after in pairwise(texts):
         old, new = before.split(), after.split()
@@ -180,7 +179,7 @@ def changed(texts: Sequence[str]) -> int:
 
 
 def segments(recording: Recording, detector: VoiceActivitySequence) -> Iterator[Segment]:
-    """The segments of a recording, as the server cuts it."""
+    """Yield the segments of a recording, as in the server."""
     for part in parts(speech(detector, recording), _PAUSE_AFTER):
         yield Segment(_samples(part), tuple(_said(recording, part)))
 
@@ -196,7 +195,7 @@ def _said(recording: Recording, part: RecordingPart) -> Iterator[Word]:
 
 
 def rules(settings: ProcessorSettings, rollback: int, settled_seconds: float) -> CommitRules:
-    """As the processor makes them of its settings."""
+    """Return the rules that the processor derives from its settings."""
     return CommitRules(
         rollback_tokens=rollback,
         open_tokens=min(settings.open_tokens, rollback),
@@ -213,7 +212,7 @@ def _summed(hearings: Sequence[Hearing], chunk_ms: int, rules_: CommitRules) -> 
 
 
 def chunk_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iterator[list[str]]:
-    """A row for each chunk, with the default rules."""
+    """Yield a row for each chunk, with the default rules."""
     usual = rules(settings, settings.rollback_tokens, settings.settled_seconds)
     for chunk_ms in CHUNKS_MS:
         sums = _summed(hearings, chunk_ms, usual)
@@ -231,7 +230,7 @@ def chunk_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iter
 
 
 def rollback_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iterator[list[str]]:
-    """A row for each `rollback_tokens` and `settled_seconds`, with the default chunk."""
+    """Yield a row for each `rollback_tokens` and `settled_seconds`, with the default chunk."""
     chunk_ms = FrontendSettings().default_chunk_ms
     for settled in SETTLED_SECONDS:
         for rollback in ROLLBACKS:
@@ -247,7 +246,7 @@ def rollback_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> I
 
 
 def report(hearings: Sequence[Hearing], settings: ProcessorSettings) -> str:
-    """Both tables, as they stand in RESULTS.md."""
+    """Return both tables, as in RESULTS.md."""
     minutes = sum(len(h.segment.samples) for h in hearings) / SAMPLE_RATE / 60
     lines = [f"{len(hearings)} segments, {minutes:.1f} minutes of speech.", ""]
     lines += table(_CHUNK_COLUMNS, list(chunk_rows(hearings, settings)))
@@ -255,27 +254,29 @@ def report(hearings: Sequence[Hearing], settings: ProcessorSettings) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
-    parser.add_argument("--recordings", type=int, default=4, help="of a minute")
-    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
-    arguments = parser.parse_args()
+def _cadence(run: Run) -> None:
     torch.set_num_threads(1)
     dice, detector, settings = random.Random(12), VoiceActivitySequence(), ProcessorSettings()
     voices = [corpus(name) for name in ("seen", "unseen")]
-    made = [spoken(voices[n % 2], dice, _SECONDS, _PAUSES) for n in range(arguments.recordings)]
-    reference = Reference(arguments.model)
+    count = run.arguments.recordings
+    made = [spoken(voices[n % 2], dice, _SECONDS, _PAUSES) for n in range(count)]
+    reference = Reference(run.arguments.model)
     cut = [segment for recording in made for segment in segments(recording, detector)]
     text = report([Hearing(reference, segment, settings) for segment in cut], settings)
     print(text)
-    if arguments.write:
-        head, _, rest = _RESULTS.read_text().partition(_BEGIN)
-        _RESULTS.write_text(f"{head}{_BEGIN}\n{text}{_END}{rest.partition(_END)[2]}")
+    if run.arguments.write:
+        replace_between(ROOT / "benchmarks/RESULTS.md", "cadence", text)
 
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
+    parser.add_argument("--recordings", type=int, default=4, help="of a minute")
+    parser.add_argument("--write", action="store_true", help="into RESULTS.md")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"cadence": _cadence}, arguments=_arguments, sizes=(), out=None
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

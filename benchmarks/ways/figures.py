@@ -1,24 +1,24 @@
-"""Word error rates of the ways, how far they lie apart, and words where nothing is said. Pure."""
+"""Word error rates of the ways, their spread, and words without speech. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.streaming.audio import Recording
-from benchmarks.streaming.words import difference_interval, errors, rate, spoken_in
+from benchmarks.speech import Recording
 from benchmarks.ways.pace import GRID_SECONDS
-from benchmarks.ways.ways import Heard
+from benchmarks.ways.ways import Transcript
+from benchmarks.words import difference_interval, errors, rate, spoken_in
 
-# A segment may begin this much before its first word: the pre-roll, and what is heard late.
+# A segment may begin this much before its first word, because of the pre-roll and late detection.
 _MARGIN_SECONDS = 0.5
-ByWay = Mapping[str, Sequence[Heard]]
+ByWay = Mapping[str, Sequence[Transcript]]
 
 
-def invented(recording: Recording, heard: Heard) -> int:
-    """Words of segments within which, and close to which, nobody speaks."""
+def invented(recording: Recording, found: Transcript) -> int:
+    """Count the words of segments without speech in them or close to them."""
     return sum(
         len(segment.text.split())
-        for segment in heard.segments
+        for segment in found.segments
         if not spoken_in(
             recording.words, segment.start - _MARGIN_SECONDS, segment.end + _MARGIN_SECONDS
         )
@@ -26,9 +26,12 @@ def invented(recording: Recording, heard: Heard) -> int:
 
 
 def figures(
-    recordings: Sequence[Recording], heard: ByWay, silent: Sequence[Recording], silence: ByWay
+    recordings: Sequence[Recording],
+    transcripts: ByWay,
+    wordless: Sequence[Recording],
+    of_wordless: ByWay,
 ) -> dict[str, float]:
-    """`heard` are the texts of `recordings`, `silence` those of `silent`. WER in points."""
+    """Return the figures of METRICS.md, "Ways in"; `of_wordless` are transcripts of `wordless`."""
     found = {
         "ways_recordings": float(len(recordings)),
         "ways_minutes": sum(r.seconds for r in recordings) / 60,
@@ -36,10 +39,10 @@ def figures(
     }
     rows = {
         way: [
-            errors(" ".join(word.text for word in recording.words), one.text)
+            errors(recording.text, one.text)
             for recording, one in zip(recordings, texts, strict=True)
         ]
-        for way, texts in heard.items()
+        for way, texts in transcripts.items()
     }
     rates = {way: 100 * rate(row) for way, row in rows.items()}
     found |= {f"wer_{way}": points for way, points in rates.items()}
@@ -49,12 +52,12 @@ def figures(
         equal = rows[best] == rows[worst]
         low, high = (0.0, 0.0) if equal else difference_interval(rows[worst], rows[best])
         found |= {"wer_ways_spread_low": 100 * low, "wer_ways_spread_high": 100 * high}
-    reference = heard["command_line"]
-    for way, texts in heard.items():
+    reference = transcripts["command_line"]
+    for way, texts in transcripts.items():
         same = sum(a.text == b.text for a, b in zip(texts, reference, strict=True))
         found[f"same_text_{way}"] = same / len(texts)
         unsaid = sum(invented(r, one) for r, one in zip(recordings, texts, strict=True))
-        unsaid += sum(invented(r, one) for r, one in zip(silent, silence[way], strict=True))
+        unsaid += sum(invented(r, one) for r, one in zip(wordless, of_wordless[way], strict=True))
         found[f"invented_words_{way}"] = float(unsaid)
         if decoded := sum(one.decoded for one in texts):
             seconds = sum(s.end - s.start for one in texts for s in one.segments)

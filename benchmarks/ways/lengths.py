@@ -1,10 +1,10 @@
-"""How long the segments are that a checkpoint is good at, and whether the text before helps it.
+"""Word errors of a checkpoint by length of its segments, with and without context.
 
     python -m benchmarks.ways.lengths [--recordings 20] [--write]
 
-Decodes the same speech, cut as every way into the server cuts it, for several values of
-`pause_after_seconds` and with and without the text of the segment before as context. Each
-segment is decoded by itself, in one process. `--write` puts the table into the model card.
+Decodes the same speech, segmented as in the server, for several values of `pause_after_seconds` and
+with and without the text of the previous segment as context. Each segment is decoded by itself, in
+one process. `--write` puts the table into the model card.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from auricle.config.settings import CommonSettings, FrontendSettings
 from auricle.frontend.audio.chunks import GateEvent
 from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.recordings.parts import PartCutter, RecordingPart
-from benchmarks.generated import table
+from benchmarks.harness import Benchmark, Run, main
+from benchmarks.markdown import replace_between, table
 from benchmarks.prepared import ROOT, corpus
-from benchmarks.streaming.audio import Recording, spoken
-from benchmarks.streaming.words import errors, rate
+from benchmarks.speech import Recording, spoken
 from benchmarks.ways.audio import CORPUS, word_lists
+from benchmarks.words import errors, rate
 from models.training.reference import Reference
 
 PAUSE_AFTER_SECONDS = (1.5, 2, 3, 5, 8, 15)
@@ -36,7 +37,6 @@ CONTEXT_CHARACTERS = (0, 120)
 _MAX_SEGMENT_SECONDS = 20.0
 _SECONDS = 60.0  # of a recording
 _PAUSES = (0.05, 1.0)
-_BEGIN, _END = "<!-- segments -->", "<!-- /segments -->"
 Kinds = dict[str, list[Recording]]
 
 
@@ -62,10 +62,10 @@ class Decoder:
         self._known: dict[tuple[bytes, str], str] = {}
 
     def texts(self, parts: Sequence[RecordingPart], context_characters: int) -> Iterator[str]:
-        """The texts, each with the end of the one before as context."""
+        """Yield the texts, each with the end of the previous one as context."""
         before = ""
         for part in parts:
-            # Cut at a space, as a session does.
+            # Cut at a space, as in a session.
             short = len(before) <= context_characters
             context = before if short else before[-context_characters:].partition(" ")[2]
             text = self._text(part.pcm, context if context_characters else "")
@@ -81,7 +81,7 @@ class Decoder:
 
 
 def speech(model: VoiceActivitySequence, recording: Recording) -> list[GateEvent]:
-    """What the server's voice activity detection passes on, with its default options."""
+    """Return the events of the server's voice activity detection with default options."""
     settings, voice, pcm = FrontendSettings(), VoiceState(), to_int16(recording.samples)
     gate = SpeechGate(
         EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
@@ -106,18 +106,15 @@ def parts(events: list[GateEvent], pause_after: float) -> list[RecordingPart]:
 def rows(model: Path, spoken_: Kinds) -> Iterator[list[str]]:
     """The rows of the table: word error rates per `pause_after_seconds` and context."""
     detector, decoder = VoiceActivitySequence(), Decoder(model)
-    heard = {kind: [speech(detector, one) for one in some] for kind, some in spoken_.items()}
+    events = {kind: [speech(detector, one) for one in some] for kind, some in spoken_.items()}
     for pause_after in PAUSE_AFTER_SECONDS:
-        cut = {
-            kind: [parts(events, pause_after) for events in some] for kind, some in heard.items()
-        }
+        cut = {kind: [parts(one, pause_after) for one in some] for kind, some in events.items()}
         for characters in CONTEXT_CHARACTERS:
             rates = [
                 rate(
                     [
                         errors(
-                            " ".join(word.text for word in one.words),
-                            " ".join(filter(None, decoder.texts(segments, characters))),
+                            one.text, " ".join(filter(None, decoder.texts(segments, characters)))
                         )
                         for one, segments in zip(some, cut[kind], strict=True)
                     ]
@@ -127,24 +124,25 @@ def rows(model: Path, spoken_: Kinds) -> Iterator[list[str]]:
             yield [f"{pause_after:g}", str(characters), *(f"{value:.1%}" for value in rates)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _lengths(run: Run) -> None:
+    torch.set_num_threads(1)
+    made = recordings(run.arguments.recordings)
+    names = ["`pause_after_seconds`", "`context_characters`", *made]
+    text = "\n".join(table(names, list(rows(run.arguments.model, made))))
+    print(text)
+    if run.arguments.write:
+        replace_between(run.arguments.model / "README.md", "segments", text)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", type=Path, default=ROOT / "models/demo")
     parser.add_argument("--recordings", type=int, default=20, help="of a minute, of each kind")
     parser.add_argument("--write", action="store_true", help="into the model card")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    made = recordings(arguments.recordings)
-    names = ["`pause_after_seconds`", "`context_characters`", *made]
-    text = "\n".join(table(names, list(rows(arguments.model, made))))
-    print(text)
-    if arguments.write:
-        card = arguments.model / "README.md"
-        head, _, rest = card.read_text().partition(_BEGIN)
-        card.write_text(f"{head}{_BEGIN}\n{text}{_END}{rest.partition(_END)[2]}")
 
+
+BENCHMARK = Benchmark(
+    description=__doc__, parts={"lengths": _lengths}, arguments=_arguments, sizes=(), out=None
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,4 +1,4 @@
-"""How fast a live way is fed: faster than real time, but no faster than its text comes."""
+"""The pace of live ways: faster than real time, but no faster than their text comes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 
 # Times real time, at most.
 SPEED = 4.0
-# Of the grid: speech without text. At two grid points the server would skip the first one.
+# Grid points of speech without text. At two of them the server would skip the first one.
 _AHEAD = 1.875
-# For it; there may be none, if what was taken for speech was very short.
+# Very short speech may have no text at all.
 _PATIENCE_SECONDS = 3.0
 GRID_SECONDS = 0.64
 
 
 class Progress:
-    """How far the text of a live session has come, from its events. Pure."""
+    """The audio of a live session that is covered by text, from its events. Pure."""
 
     def __init__(self) -> None:
         self._speaking = False
@@ -35,7 +35,7 @@ class Progress:
             self._speaking = False
         elif kind == "partial" and "audio_ms" in event:
             self._covered = event["audio_ms"] / 1000
-        elif kind == "partial":  # realtime does not say how far it goes
+        elif kind == "partial":  # realtime does not report the covered audio
             self._covered += self._grid
         elif kind == "final":
             self._covered = event["end_ms"] / 1000

@@ -1,4 +1,4 @@
-"""The ways into a server: each hears one recording and returns what was written, with times."""
+"""The ways into a server: each transcribes one recording and returns its segments with times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Heard:
+class Transcript:
     """The segments with text. `decoded` partial texts came, if the way has them."""
 
     segments: tuple[Segment, ...]
@@ -47,10 +47,10 @@ class Heard:
         return " ".join(segment.text for segment in self.segments)
 
 
-Way = Callable[..., Awaitable[Heard]]
+Way = Callable[..., Awaitable[Transcript]]
 
 
-async def post(url: str, pcm: Int16, language: str | None = None) -> Heard:
+async def post(url: str, pcm: Int16, language: str | None = None) -> Transcript:
     """`POST /v1/audio/transcriptions`. The text without times must be the same."""
     file = io.BytesIO()
     soundfile.write(file, pcm, SAMPLE_RATE, format="WAV")
@@ -62,18 +62,20 @@ async def post(url: str, pcm: Int16, language: str | None = None) -> Heard:
             files={"file": ("recording.wav", file.getvalue())},
         )
     answer.raise_for_status()
-    return Heard(tuple(Segment(s["text"], s["start"], s["end"]) for s in answer.json()["segments"]))
+    return Transcript(
+        tuple(Segment(s["text"], s["start"], s["end"]) for s in answer.json()["segments"])
+    )
 
 
-async def command_line(url: str, pcm: Int16, language: str | None = None) -> Heard:
+async def command_line(url: str, pcm: Int16, language: str | None = None) -> Transcript:
     """What `auricle transcribe FILE` sends and receives."""
     stream = stream_file(url, to_float(pcm), live=False, language=language)
-    return _heard([event async for event in stream])
+    return _transcript([event async for event in stream])
 
 
 async def live(
     url: str, pcm: Int16, language: str | None = None, chunk_ms: int | None = None
-) -> Heard:
+) -> Transcript:
     """`WS /v1/audio/stream` with partial text."""
     start = {"type": "start", "sample_rate": SAMPLE_RATE} | _forced(language)
     if chunk_ms is not None:
@@ -83,10 +85,10 @@ async def live(
         received = await _conversation(
             socket, pcm, lambda packet: packet, ['{"type": "end"}'], lambda e: e["type"] == "done"
         )
-    return _heard(received)
+    return _transcript(received)
 
 
-async def realtime(url: str, pcm: Int16) -> Heard:
+async def realtime(url: str, pcm: Int16) -> Transcript:
     """`WS /v1/realtime` with turn detection, from the same samples."""
     audio = {"format": {"type": "audio/pcm", "rate": SAMPLE_RATE}}
     session = {"type": "transcription", "audio": {"input": audio}}
@@ -98,15 +100,15 @@ async def realtime(url: str, pcm: Int16) -> Heard:
 
     async with _connected(f"{url}/v1/realtime?intent=transcription") as socket:
         await socket.send(json.dumps({"type": "session.update", "session": session}))
-        # The first commit ends a turn that is open; the second has nothing to commit, and its
-        # error says that all turns are known.
+        # The first commit ends an open turn; the second has nothing to commit, and its error shows
+        # that all turns are known.
         ends = [
             json.dumps({"type": "input_audio_buffer.commit", "event_id": name})
             for name in ("flush", "end")
         ]
         received = await _conversation(socket, pcm, append, ends, turns.over)
     segments = [e for e in received if e["type"] == f"{_TRANSCRIPTION}segment"]
-    return Heard(
+    return Transcript(
         tuple(Segment(s["text"], s["start"], s["end"]) for s in segments),
         sum(e["type"] == "auricle.transcription.partial" for e in received),
     )
@@ -125,7 +127,7 @@ def _forced(language: str | None) -> dict[str, Any]:
 
 
 class _Turns:
-    """Knows when the last turn of a realtime session has its text."""
+    """Detects when the last turn of a realtime session has its text."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
@@ -146,9 +148,9 @@ class _Turns:
         return self._ended and not self._open
 
 
-def _heard(received: list[dict[str, Any]]) -> Heard:
+def _transcript(received: list[dict[str, Any]]) -> Transcript:
     finals = [e for e in received if e["type"] == "final" and e["text"]]
-    return Heard(
+    return Transcript(
         tuple(Segment(f["text"], f["start_ms"] / 1000, f["end_ms"] / 1000) for f in finals),
         sum(e["type"] == "partial" for e in received),
     )
@@ -168,7 +170,7 @@ async def _conversation(
     ends: Sequence[str],
     last: Callable[[dict[str, Any]], bool],
 ) -> list[dict[str, Any]]:
-    """Send all audio and `ends`; return what came, up to the event that is the `last`."""
+    """Send all audio and `ends`; return the events up to the `last` one."""
     pace = Pace()
     sending = asyncio.create_task(_send(socket, pcm, packed, ends, pace))
     received: list[dict[str, Any]] = []

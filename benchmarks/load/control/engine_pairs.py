@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.before.pairs import Ratio, ratios
 from benchmarks.before.trees import NoSuchCommit, work_tree
 from benchmarks.prepared import ROOT
+from benchmarks.statistics import Ratio, in_turns, ratios
 
 _FIGURES = {
     "pd_requests_ratio_before": "per_core_second",
@@ -51,7 +51,7 @@ def compared(commit: str, pairs: int, seconds: float) -> dict[str, float]:
     with work_tree(commit) as tree, _asked(tree) as before, _asked(ROOT) as now:
         engines = {"before": before, "now": now}
         for number in range(pairs):
-            for name in ("before", "now") if number % 2 else ("now", "before"):
+            for name in in_turns(("before", "now"), number):
                 row = engines[name].measure(seconds)
                 rows[name].append(row)
                 shown = "  ".join(f"{key} {value:.4g}" for key, value in row.items())
@@ -71,8 +71,7 @@ def figures(found: dict[str, Ratio]) -> dict[str, float]:
     """Return the published figures: ratios with their intervals, and both sides of the first."""
     published: dict[str, float] = {}
     for name, source in _FIGURES.items():
-        one = found[source]
-        published |= {name: one.ratio, f"{name}_low": one.low, f"{name}_high": one.high}
+        published |= found[source].named(name)
     one = found["per_core_second"]
     return published | {
         "pd_engine_requests_per_core_s_before": one.before,

@@ -1,14 +1,11 @@
 """Measures the sessions per core that frontend and processor carry.
 
-    python -m benchmarks.load.control.sessions [--sessions 50] [--seconds 30]
-
 Sessions send 20 ms packets with voice activity detection on. The result is computed from the
 CPU seconds of the two processes, and compared with what a bare echo of the same packets costs.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -116,7 +113,9 @@ def measure(counts: Sequence[int], seconds: float, packet_ms: int = 20) -> dict[
     return rows
 
 
-def beside_an_echo(row: Row, count: int, seconds: float, packet_ms: int = 20) -> dict[str, Row]:
+def compared_with_echoes(
+    row: Row, count: int, seconds: float, packet_ms: int = 20
+) -> dict[str, Row]:
     """Return, for each echo that is installed, our cost per session divided by its cost.
 
     `row` is what was just measured with as many sessions: the machine must be the same.
@@ -129,20 +128,3 @@ def beside_an_echo(row: Row, count: int, seconds: float, packet_ms: int = 20) ->
             ours = 1 / row.figures["sessions_per_core"]
             found[figure] = Row(row.invalid or invalid, {figure: ours / cost})
     return found
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sessions", type=int, nargs="+", default=[50])
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--packet-ms", type=int, default=20)
-    arguments = parser.parse_args()
-    for count, row in measure(arguments.sessions, arguments.seconds, arguments.packet_ms).items():
-        print(count, row.invalid, {name: round(value, 3) for name, value in row.figures.items()})
-        beside = beside_an_echo(row, count, arguments.seconds, arguments.packet_ms)
-        for one in beside.values():
-            print(count, one.invalid, one.figures)
-
-
-if __name__ == "__main__":
-    main()

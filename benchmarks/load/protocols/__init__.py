@@ -10,17 +10,18 @@ from benchmarks.load.record import Record
 
 @dataclass(frozen=True)
 class Target:
-    """A server: its HTTP address, the model's name there, and the cadence to ask for.
+    """A server: its HTTP address, the model's name there, and the requested cadence.
 
-    Without `endpointing` all audio is to be decoded, silence included (`stream` only).
-    `key` is the API key, where the server wants one. With `words` their times are asked for, with
-    `diarize` who said them, with `translate` translations into these languages (ours).
+    Without `endpointing` all audio is decoded, silence included (`stream` only); `language` None is
+    detected (`stream`). `key` is the API key, if the server requires one. `words`, `diarize` and
+    `translate` request annotations (ours only).
     """
 
     url: str
     model: str
     chunk_ms: int = 640
     endpointing: bool = True
+    language: str | None = "English"
     key: str = ""
     words: bool = False
     diarize: bool = False

@@ -15,19 +15,19 @@ from models.training.corpus import SAMPLE_RATE
 
 async def run(target: Target, record: Record) -> None:
     """One session."""
+    wanted = {
+        "language": target.language,
+        "words": target.words,  # the baselines have no such option
+        "diarize": target.diarize,
+        "translate": list(target.translate),
+    }
     start = {
         "type": "start",
         "sample_rate": SAMPLE_RATE,
-        "language": "English",
         "chunk_ms": target.chunk_ms,
         "endpointing": {"enabled": target.endpointing},
+        **{name: value for name, value in wanted.items() if value},
     }
-    if target.words:  # the baselines know no such option
-        start["words"] = True
-    if target.diarize:
-        start["diarize"] = True
-    if target.translate:
-        start["translate"] = list(target.translate)
     async with connected(f"{target.url}/v1/audio/stream", target.key) as socket:
 
         async def send() -> None:
@@ -41,29 +41,13 @@ async def run(target: Target, record: Record) -> None:
         def hear(message: Message, now: float) -> bool:
             _check(message)
             if message["type"] == "partial":
-                record.events.append(
-                    TextEvent(
-                        now,
-                        message["segment"],
-                        message["committed"],
-                        message["partial"],
-                        False,
-                        message["audio_ms"] / 1000,
-                    )
-                )
+                text = message["committed"], message["partial"], False
+                covered = message["audio_ms"] / 1000
+                record.events.append(TextEvent(now, message["segment"], *text, covered))
             elif message["type"] == "final":
-                end = message["end_ms"] / 1000
-                record.events.append(
-                    TextEvent(
-                        now,
-                        message["segment"],
-                        message["text"],
-                        "",
-                        True,
-                        end,
-                        message["start_ms"] / 1000,
-                    )
-                )
+                text, end = (message["text"], "", True), message["end_ms"] / 1000
+                begins = message["start_ms"] / 1000
+                record.events.append(TextEvent(now, message["segment"], *text, end, begins))
             elif message["type"] == "done":
                 record.text, record.finished_at = message["text"], now
                 return True

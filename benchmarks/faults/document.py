@@ -1,44 +1,19 @@
-"""The rows of one run, or of several, as docs/RELIABILITY.md.
-
-python -m benchmarks.faults.report build/faults.jsonl [build/resumes.jsonl]
-"""
+"""The rows of one run of the fault suite, or of several, as docs/RELIABILITY.md. Pure."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import generated
 from benchmarks.faults.figures import Row, figures, recoveries
 from benchmarks.faults.kinds import CONTROL, KINDS, Kind
 from benchmarks.faults.plan import CONFIG, LANES
-from benchmarks.faults.results import Results
+from benchmarks.markdown import figure_table, heading, table
+from benchmarks.registry import ENTRIES
 
-_DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
 _FULL = 1_000  # faults; a run of fewer says what holds, not how often
-# figure → (what it is, its bar)
-FIGURES: dict[str, tuple[str, str]] = {
-    "faults_injected": ("faults that were done", ""),
-    "kinds": ("kinds of faults", "≥ 15"),
-    "words_lost": ("words of the undisturbed transcripts that are missing", "0"),
-    "words_doubled": ("words that are there besides", "0"),
-    "words_changed": ("words in whose place there is another one", ""),
-    "transcripts_identical_share": ("transcripts that are the undisturbed ones", "≥ 0.99"),
-    "sessions_failed": ("sessions that ended with an error", "0"),
-    "promises_broken": ("sessions in which committed text was taken back", "0"),
-    "recovery_p95_worker_s": ("text stands still, a worker lost: seconds", "≤ 2"),
-    "recovery_p95_processor_s": ("text stands still, a processor killed: seconds", "≤ 5"),
-    "recovery_p95_frozen_s": ("text stands still, a process frozen: seconds", "≤ 5"),
-    "recovery_p95_together_s": ("the same of two faults within 5 s: seconds", ""),
-    "bus_lost": ("final texts that clients heard and the transcript bus does not have", "0"),
-    "bus_doubled": ("final texts on the transcript bus that no client heard, or twice", "0"),
-    "resumes": ("lost connections after which the session was resumed", ""),
-    "resume_events_lost_or_doubled": ("events of resumed sessions lost, or told twice", "0"),
-    "left_behind": ("processes, leases, shared memory, files", "0"),
-    "faults_not_injected": ("faults that could not be done", "0"),
-}
 _PROMISED = """\
 # Reliability
 
@@ -49,7 +24,7 @@ word by word with the one of the same audio when nothing happens.
 [one_chunk.md](one_chunk.md#when-something-fails) says what detects each fault and what is done.
 
 [RESULTS.md](../benchmarks/RESULTS.md) has what happens under more load than the machine carries.
-This page is generated: `python -m benchmarks.faults.report FILE …`.
+This page is generated: `python -m benchmarks.report faults FILE …`.
 """
 _NOT_PROMISED = """\
 ## What is not promised
@@ -81,7 +56,7 @@ def document(runs: Sequence[Sequence[Row]], note: str = "") -> Iterator[str]:
     yield ""
     names = ["kind", "of", "what", "faults", "lost", "doubled", "identical", "recovery", "command"]
     done = [kind for kind in (*KINDS.values(), CONTROL) if _of(kind, rows)]
-    yield from generated.table(names, [_cells(kind, rows) for kind in done])
+    yield from table(names, [_cells(kind, rows) for kind in done])
     yield from _failed(rows)
     for run in runs:
         yield from _different(run)
@@ -97,19 +72,19 @@ def _figures(rows: Sequence[Row], note: str) -> Iterator[str]:
     run = next(row for row in rows if row["type"] == "run")
     measured = figures(rows)
     only = ": cut connections and dead frontends" if run["arguments"]["only"] else ""
-    yield from generated.heading(f"Figures{only}", run["environment"], _command(run["arguments"]))
+    yield from heading(f"Figures{only}", run["environment"], _command(run["arguments"]))
     if note:
         yield note
         yield ""
     if measured["faults_injected"] < _FULL:
         yield f"{measured['faults_injected']:g} faults: rare failures may not have come up."
         yield ""
-    yield from generated.figures(FIGURES, measured)
+    yield from figure_table(ENTRIES["faults"].figures, measured, {})
 
 
 def _command(arguments: Row) -> str:
     """Return the command of a run."""
-    said = ["python -m benchmarks.faults --out build/faults.jsonl", f"--seed {arguments['seed']}"]
+    said = [ENTRIES["faults"].command, f"--seed {arguments['seed']}"]
     said += ["--quick"] if arguments["quick"] else []
     said += [f"--only {' '.join(arguments['only'])}"] if arguments["only"] else []
     said += [f"--count {arguments['count']}"] if arguments["count"] else []
@@ -180,18 +155,3 @@ def _cells(kind: Kind, rows: Sequence[Row]) -> list[str]:
 
 def _middle(ordered: Sequence[float]) -> float:
     return ordered[len(ordered) // 2]
-
-
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, nargs="+")
-    parser.add_argument("--note", default="", help="a sentence about the machine, as on a busy one")
-    parser.add_argument("--out", type=Path, default=_DOCUMENT)
-    arguments = parser.parse_args()
-    lines = document([Results(path).rows() for path in arguments.results], arguments.note)
-    arguments.out.write_text("\n".join(lines) + "\n")
-
-
-if __name__ == "__main__":
-    main()

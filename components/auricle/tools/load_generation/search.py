@@ -1,4 +1,4 @@
-"""The search for the most streams that pools carry. No I/O."""
+"""Searches for the largest load that is carried. No I/O."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ def most_carried(
     *,
     most: int,
     resolution: float,
+    growth: float = 2.0,
     time_left: Callable[[], bool] = lambda: True,
 ) -> int:
     """Return the largest number for which `carried` was true; 0 if it never was.
 
-    Doubles from `first` until a number is not carried, or halves until one is, and then divides
-    what is between them up to a relative `resolution`. Asks for none above `most`, and for no
-    further one once there is no `time_left`.
+    Grows from `first` by the factor `growth` until a number is not carried, or shrinks until one
+    is, and then bisects to a relative `resolution`, or to one. Tries no number above `most`, and
+    stops once there is no `time_left`.
     """
     low, high, number = 0, most + 1, min(first, most)
     while time_left():
@@ -28,9 +29,9 @@ def most_carried(
         if high - low <= max(1, int(resolution * low)):
             break
         if high > most:
-            number = min(most, 2 * low)
+            number = min(most, max(low + 1, round(low * growth)))
         elif low == 0:
-            number = high // 2
+            number = min(high - 1, max(1, round(high / growth)))
         else:
             number = (low + high) // 2
     return low

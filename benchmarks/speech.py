@@ -1,4 +1,4 @@
-"""What the benchmarks listen to: synthetic speech with known words and times, and none."""
+"""Recordings for benchmarks: synthetic speech with known words and times, and audio without."""
 
 from __future__ import annotations
 
@@ -34,8 +34,13 @@ class Recording:
 
     @property
     def seconds(self) -> float:
-        """Length."""
+        """The length of the audio."""
         return len(self.samples) / SAMPLE_RATE
+
+    @property
+    def text(self) -> str:
+        """The spoken words."""
+        return " ".join(word.text for word in self.words)
 
 
 def spoken(

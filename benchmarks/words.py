@@ -10,7 +10,7 @@ import jiwer
 import numpy as np
 from scipy.stats import bootstrap
 
-from benchmarks.streaming.audio import Word
+from benchmarks.speech import Word
 
 
 @dataclass(frozen=True)

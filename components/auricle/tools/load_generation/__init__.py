@@ -1,0 +1,1 @@
+"""Generates paced load: for `auricle profile`, and for the benchmarks."""
