@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,13 +13,14 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import within
+from auricle.core.aio import first_failure_or, within
 from auricle.core.errors import (
     DeadlineExceeded,
     Overloaded,
     ProtocolError,
     UnknownSession,
     WorkerUnavailable,
+    from_code,
 )
 from auricle.dynamo import Pulses, RemoteEndpoint
 from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
@@ -29,6 +30,7 @@ from auricle.process.tracing import OFF, Tracer
 from auricle.protocol.sessions import (
     Accepted,
     EndAudio,
+    Failed,
     OpenSession,
     PushAudio,
     ResumePoint,
@@ -120,8 +122,7 @@ class LinkObserver(Protocol):
 class ProcessorLink:
     """One session's connection to its processor.
 
-    One task calls `add` and `finish`, one iterates over `events`, and one runs `pump`; all of
-    them on one event loop.
+    One task calls `add` and `finish`, another `run`; both on one event loop.
     """
 
     def __init__(
@@ -193,31 +194,52 @@ class ProcessorLink:
 
     # ── events ──────────────────────────────────────────────────────────────
 
-    async def events(self) -> AsyncGenerator[SessionEvent, None]:
-        """Yield the session's events, across processors. The last one is Done or Failed.
+    async def run(self, handle: Callable[[SessionEvent], Awaitable[None]]) -> None:
+        """Send the audio, and pass the session's events to `handle`, up to the last.
 
-        Raises WorkerUnavailable if four processors in a row were lost, Overloaded if the last
-        of them was full. Closing the iterator ends the session on its processor.
+        Raises the errors of `events`, `pump` and `handle`.
         """
+
+        async def receive() -> None:
+            async with aclosing(self.events()) as events:
+                async for event in events:
+                    await handle(event)
+
+        receiving = asyncio.create_task(receive())
+        await first_failure_or(receiving, [asyncio.create_task(self.pump())])
+
+    async def events(self) -> AsyncGenerator[SessionEvent, None]:
+        """Yield the session's events, across processors; the last one is SessionDone.
+
+        Raises the error with which a processor fails the session, WorkerUnavailable if four
+        processors in a row were lost, and Overloaded if the last of them was full. Closing the
+        iterator ends the session on its processor.
+        """
+        failed: Failed | None = None
         while not self._line.over:
             try:
                 async with aclosing(self._events_of_one()) as events:
                     async for event in events:
-                        yield self._seen(event)
+                        self._observe(event)
+                        if isinstance(event, Failed):
+                            failed = event
+                        else:
+                            yield event
             except (WorkerUnavailable, Overloaded) as error:
                 pause = self._line.lost()
                 if pause is None:
                     raise
                 log.warning("session %s moves to another processor: %s", self._line.session, error)
                 for late in self._line.lost_late():
-                    yield self._seen(late)
+                    self._observe(late)
+                    yield late
                 await asyncio.sleep(pause)
+        if failed is not None:
+            raise from_code(failed.code, failed.message)
 
-    def _seen(self, event: SessionEvent) -> SessionEvent:
-        """Tell the observers of an event for the client."""
+    def _observe(self, event: SessionEvent) -> None:
         for observer in self._observers:
             observer.event(event)
-        return event
 
     async def _events_of_one(self) -> AsyncGenerator[SessionEvent, None]:
         """Yield the events of one processor for the client, until the last or a hand-over."""

@@ -12,7 +12,7 @@ from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
+from auricle.frontend.session.engine import SessionEngine, TextChannel, check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import about_to_go
@@ -116,8 +116,9 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
             rate = AUDIO_RATES[audio.kind]
             # A dialplan may give all calls the same id, so the part is what tells them apart.
             options = ChannelOptions(sample_rate=rate, call=name, part=session.session)
-            channel = Channel(frontend, session, options)
-            await follow([channel], call.read(channel, audio))
+            channel = TextChannel(frontend, session, options)
+            call.engine.channels.append(channel)
+            await call.engine.follow(call.read(channel, audio))
 
     return TcpProtocol(NAME, serve, _told)
 
@@ -132,6 +133,7 @@ class _Call:
     def __init__(self, frontend: Frontend, connection: TcpConnection) -> None:
         self._frontend = frontend
         self._connection = connection
+        self.engine = SessionEngine(frontend)
         self._parser = FrameParser()
         self._turn = LoopTurn()
 
@@ -151,7 +153,7 @@ class _Call:
                 return str(UUID(bytes=first.payload)), frame
         raise ProtocolError("the call's id must be followed by its audio")
 
-    async def read(self, channel: Channel, audio: AudioSocketFrame) -> None:
+    async def read(self, channel: TextChannel, audio: AudioSocketFrame) -> None:
         """Feed the channel until the call is over, or the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
         frame: AudioSocketFrame | None = audio
@@ -161,28 +163,22 @@ class _Call:
                 await channel.take(frame.payload)
             elif frame.kind != AudioSocketKind.DTMF:
                 raise ProtocolError(f"a frame of kind 0x{frame.kind:02x} cannot come within a call")
-            frame = await self._next(idle, "the next audio", channel)
+            frame = await self._next(idle, "the next audio")
         with suppress(ClientGone):
             await self._connection.send(HANG_UP)
 
-    async def _next(
-        self, seconds: float, what: str, channel: Channel | None = None
-    ) -> AudioSocketFrame | None:
+    async def _next(self, seconds: float, what: str) -> AudioSocketFrame | None:
         """Return the next frame; None once the call is over, or draining ends its session.
 
         Raises Overloaded if draining begins before there is a session.
         """
-        door = self._frontend.front_door
         while (frame := self._parser.next()) is None:
             try:
-                data = await door.unless_draining(
-                    lambda: channel is None or channel.resting,
-                    lambda: self._connection.read(seconds, what),
-                )
+                data = await self.engine.receive(lambda: self._connection.read(seconds, what))
             except ClientGone:
                 return None
             if data is None:
-                if channel is None:
+                if not self.engine.channels:
                     raise about_to_go()
                 return None
             self._parser.feed(data)

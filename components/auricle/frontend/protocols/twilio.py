@@ -15,7 +15,7 @@ from auricle.core.sanitize import quoted
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel, check_text_is_wanted, follow
+from auricle.frontend.session.engine import SessionEngine, TextChannel, check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import first_message
@@ -191,7 +191,7 @@ class TwilioCalls:
         call = await self._begun(socket)
         client = self._client(call, socket)
         live = self._frontend.live_sessions
-        channels: dict[str, Channel] = {}
+        channels: dict[str, TextChannel] = {}
         async with AsyncExitStack() as sessions:
             for track in call.tracks:
                 session = await sessions.enter_async_context(
@@ -205,8 +205,9 @@ class TwilioCalls:
                     call=call.call,
                     part=f"{track}-{call.stream}",
                 )
-                channels[track] = Channel(self._frontend, session, options)
-            await follow(list(channels.values()), self._read(socket, channels))
+                channels[track] = TextChannel(self._frontend, session, options)
+            engine = SessionEngine(self._frontend, *channels.values())
+            await engine.follow(self._read(socket, engine, channels))
 
     async def _begun(self, socket: LateSocket) -> Call:
         """Return the call, once its `start` has come."""
@@ -230,16 +231,14 @@ class TwilioCalls:
             )
         return self._access.client(socket.headers, "live")
 
-    async def _read(self, socket: LateSocket, channels: Mapping[str, Channel]) -> None:
+    async def _read(
+        self, socket: LateSocket, engine: SessionEngine, channels: Mapping[str, TextChannel]
+    ) -> None:
         """Feed the channels until the call is over, or the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
-        door = self._frontend.front_door
         while True:
             try:
-                text = await door.unless_draining(
-                    lambda: _resting(channels),
-                    lambda: socket.receive(idle, "the next media message"),
-                )
+                text = await engine.receive(lambda: socket.receive(idle, "the next media message"))
             except ClientBrokeProtocol:
                 raise
             except ClientGone:
@@ -255,14 +254,10 @@ class TwilioCalls:
             elif isinstance(message, TwilioStart):
                 raise ProtocolError("a connection has one start message")
 
-    async def _take(self, channels: Mapping[str, Channel], message: Media) -> None:
+    async def _take(self, channels: Mapping[str, TextChannel], message: Media) -> None:
         payload, track = message.media.payload, message.media.track
         channel = channels.get(track)
         if channel is None:
             raise ProtocolError(f"media of the track {quoted(track)}, which start did not name")
         self._frontend.metrics.bytes("websocket", len(payload))
         await channel.take(payload)
-
-
-def _resting(channels: Mapping[str, Channel]) -> bool:
-    return all(channel.resting for channel in channels.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from auricle.frontend.audio.chunks import Interleaved
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel, follow
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.options import (
@@ -29,7 +30,7 @@ from auricle.frontend.transport.options import (
 )
 from auricle.frontend.transport.request_errors import json_fault
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
-from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.sessions import SegmentFinal
 
 CAPABILITIES = ProtocolCapabilities(
     way="WS /v1/vapi",
@@ -87,7 +88,7 @@ def parse_options(query: str) -> Options:
     return read_query(Options, query_fields(query), Others())[0]
 
 
-def response(event: SegmentPartial | SegmentFinal, speaker: str) -> str:
+def response(event: Text, speaker: str) -> str:
     """Return what a speaker has said; empty if that is nothing.
 
     Each partial text replaces the one before, until a final one.
@@ -157,27 +158,28 @@ class VapiCalls:
                 context=options.context,
                 call=socket.session,
             )
-            channels = [
-                Channel(self._frontend, session, replace(audio, part=speaker))
-                for session, speaker in zip(sessions, SPEAKERS, strict=False)
-            ]
 
-            async def told(number: int, event: SegmentPartial | SegmentFinal) -> None:
-                if message := response(event, SPEAKERS[number]):
+            async def told(speaker: str, event: Text) -> None:
+                if message := response(event, speaker):
                     await socket.send(message)
 
-            await follow(channels, self._read(socket, channels), told)
+            channels = [
+                TextChannel(
+                    self._frontend, session, replace(audio, part=speaker), partial(told, speaker)
+                )
+                for session, speaker in zip(sessions, SPEAKERS, strict=False)
+            ]
+            engine = SessionEngine(self._frontend, *channels)
+            await engine.follow(self._read(socket, engine, channels))
 
-    async def _read(self, socket: ClientSocket, channels: Sequence[Channel]) -> None:
+    async def _read(
+        self, socket: ClientSocket, engine: SessionEngine, channels: Sequence[TextChannel]
+    ) -> None:
         """Feed the channels until the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
         interleaved = Interleaved(len(channels), sample_bytes=2)
-        door = self._frontend.front_door
         while (
-            message := await door.unless_draining(
-                lambda: all(channel.resting for channel in channels),
-                lambda: socket.receive(idle, "the next audio packet"),
-            )
+            message := await engine.receive(lambda: socket.receive(idle, "the next audio packet"))
         ) is not None:
             text, data = message
             if text is not None:
@@ -185,4 +187,4 @@ class VapiCalls:
             self._frontend.metrics.bytes("websocket", len(data))
             for channel, samples in zip(channels, interleaved.split(data), strict=True):
                 await channel.take(samples)
-        socket.goes_at(channels[0].heard_samples)
+        socket.goes_at(engine.heard_samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from auricle.core.limits import LANGUAGE, check
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import address_of, host_of
@@ -27,7 +27,7 @@ from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.options import context_of
 from auricle.frontend.transport.request_errors import json_fault
 from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
-from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.sessions import SegmentFinal
 
 CAPABILITIES = ProtocolCapabilities(
     way="Wyoming",
@@ -217,7 +217,7 @@ class WyomingTranscript:
         self._language: str | None = None
         self._told: str | None = None  # what the chunks so far say; None before the first
 
-    def heard(self, event: SegmentPartial | SegmentFinal) -> bytes:
+    def heard(self, event: Text) -> bytes:
         """Return what to tell of an event: its text that will not change, if that is new."""
         self._language = language_code(event.language) or self._language
         if isinstance(event, SegmentFinal):
@@ -335,10 +335,21 @@ class _Conversation:
             options = ChannelOptions(
                 sample_rate=audio.rate, language=asked.language or None, context=context
             )
-            channel = Channel(self._frontend, session, options)
-            await channel.run(self._read(channel, audio, first), self._write(channel))
+            transcript = WyomingTranscript()
 
-    async def _read(self, channel: Channel, audio: AudioFormat, event: Event) -> None:
+            async def told(event: Text) -> None:
+                if chunk := transcript.heard(event):
+                    await self._connection.send(chunk)
+
+            async def last() -> None:
+                with suppress(ClientGone):  # it may leave once it has the text
+                    await self._connection.send(transcript.whole())
+
+            channel = TextChannel(self._frontend, session, options, told)
+            engine = SessionEngine(self._frontend, channel)
+            await engine.run(self._read(channel, audio, first), last=last)
+
+    async def _read(self, channel: TextChannel, audio: AudioFormat, event: Event) -> None:
         """Read up to the audio's end, then only whether the client stays."""
         idle = self._frontend.settings.idle_timeout_seconds
         while event.kind != "audio-stop":
@@ -354,17 +365,6 @@ class _Conversation:
         while self._parser.held < _MOST_HELD:
             self._parser.feed(await self._connection.read_on())
         await asyncio.Event().wait()  # the writer ends the utterance
-
-    async def _write(self, channel: Channel) -> None:
-        transcript = WyomingTranscript()
-        async with aclosing(channel.texts()) as texts:
-            async for event in texts:
-                if told := transcript.heard(event):
-                    await self._connection.send(told)
-        try:
-            await self._connection.send(transcript.whole())
-        except ClientGone:
-            return  # it may leave once it has the text
 
 
 def _check_format(audio: AudioFormat) -> None:

@@ -16,12 +16,10 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
-from auricle.core.aio import cancelled, first_failure_or
-from auricle.core.errors import from_code
+from auricle.core.aio import cancelled
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.link.words import joined
 from auricle.frontend.recordings.annotations import (
     NO_SPEAKERS,
@@ -43,7 +41,6 @@ from auricle.frontend.recordings.sandbox import ProcessLimits
 from auricle.process.tracing import NO_TRACE
 from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
 from auricle.protocol.sessions import (
-    Failed,
     OpenSession,
     ResumePoint,
     ScoredToken,
@@ -69,7 +66,7 @@ class PartTranscript:
         self._translations: dict[int, SegmentTranslation] = {}
 
     def add(self, event: SessionEvent) -> None:
-        """Add an event. Raises the error of a session that failed."""
+        """Add an event."""
         match event:
             case SegmentFinal() if event.text:
                 self._finals.append(event)
@@ -79,8 +76,6 @@ class PartTranscript:
                 self._speakers[event.segment] = event
             case SegmentTranslation() if event.final:
                 self._translations[event.segment] = event
-            case Failed():
-                raise from_code(event.code, event.message)
 
     def segment(self, start: int, end: int) -> RecordingSegment:
         """Return the part, samples [start, end) of the recording, as one segment."""
@@ -349,9 +344,13 @@ class RecordingTranscriber:
         chunk = AudioChunk(part.start, np.frombuffer(part.pcm, "<i2"), "endpoint")
         await link.add(chunk)
         link.finish(chunk.end)
-        result = asyncio.create_task(_transcript(link))
-        pump = asyncio.create_task(link.pump())
-        return await first_failure_or(result, [pump])
+        transcript = PartTranscript()
+
+        async def handle(event: SessionEvent) -> None:
+            transcript.add(event)
+
+        await link.run(handle)
+        return transcript
 
 
 async def _any_of(
@@ -366,15 +365,6 @@ def _raise_failure(running: Iterable[asyncio.Task[_Transcribed]]) -> None:
     for task in running:
         if task.done():
             task.result()
-
-
-async def _transcript(link: ProcessorLink) -> PartTranscript:
-    """Collect the events of a part's session. Raises its error if it failed."""
-    transcript = PartTranscript()
-    async with aclosing(link.events()) as events:
-        async for event in events:
-            transcript.add(event)
-    return transcript
 
 
 @dataclass(frozen=True)

@@ -5,23 +5,21 @@ What protocols have of their own is a `Dialect`.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import LoopTurn, first_failure_or
+from auricle.core.aio import LoopTurn
 from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.frontend.audio.chunks import GateEvent, Interleaved
 from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import AudioOptions, Reply, encode
-from auricle.frontend.session.channel import Channel
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.message_writer import Telling
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
@@ -59,8 +57,8 @@ class Talk(Protocol):
 Tell = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
 
 
-class SpokenChannel(Channel):
-    """The session of one channel. A reader feeds it; `pump` and `write` run beside it."""
+class SpokenChannel(TextChannel):
+    """One channel of a connection, whose speech and text become messages."""
 
     def __init__(
         self,
@@ -73,7 +71,7 @@ class SpokenChannel(Channel):
     ) -> None:
         """`number` counts from 0, among the `options.channels` of the connection."""
         self._silence = options.silence
-        self._other_silence: Silence | None = None  # once nobody speaks on
+        self._next_silence: Silence | None = None  # in effect once nobody speaks
         self._talk = talk
         self._tell = tell
         named = replace(
@@ -82,43 +80,36 @@ class SpokenChannel(Channel):
             call=socket.session,
             part=str(number) if options.channels > 1 else "",
         )
-        super().__init__(frontend, socket, named, found=self._tell_found)
-
-    # ── audio ───────────────────────────────────────────────────────────────
+        super().__init__(frontend, socket, named)
 
     async def take(self, data: bytes) -> None:
         """Process whole samples slice by slice, however many; others run in between."""
-        if self._other_silence is not None and self.resting:
-            self._silence, self._other_silence = self._other_silence, None
+        if self._next_silence is not None and self.resting_at is not None:
+            self._silence, self._next_silence = self._next_silence, None
             await self.listen_anew(self._silence)
         await super().take(data)
 
     def end_speech_after(self, silence: Silence) -> None:
         """Let speech end after such a silence, from when nobody speaks on."""
-        self._other_silence = silence
+        self._next_silence = silence
 
     async def finalize(self) -> None:
         """End the speech so far, and listen anew to what follows."""
         at = await self.listen_anew(self._silence)
         await self._tell(lambda: self._talk.finalized(at))
 
-    async def _tell_found(self, events: Sequence[GateEvent], until: int) -> None:
+    async def found(self, events: Sequence[GateEvent]) -> None:
+        """Tell the client of speech and silences."""
+        until = self.heard_samples
         await self._tell(lambda: self._talk.heard(events, until))
 
-    # ── text ────────────────────────────────────────────────────────────────
-
-    async def write(self) -> None:
-        """Tell the client of the processor's text, until there is no more.
-
-        Raises the error that the session fails with.
-        """
-        async with aclosing(self.texts()) as texts:
-            async for event in texts:
-                if isinstance(event, SegmentPartial):
-                    with self._frontend.tracer.span("send", self._speaker.trace):
-                        await self._tell(partial(self._talk.partial, event))
-                else:
-                    await self._tell(partial(self._talk.final, event))
+    async def text(self, event: Text) -> None:
+        """Tell the client of new text."""
+        if isinstance(event, SegmentFinal):
+            await self._tell(partial(self._talk.final, event))
+        else:
+            with self._frontend.tracer.span("send", self._speaker.trace):
+                await self._tell(partial(self._talk.partial, event))
 
 
 @dataclass(frozen=True)
@@ -178,13 +169,12 @@ class Dialect(Protocol):
 
 
 class ProtocolSession:
-    """The session of one connection: a reader, and a pump and a writer for each channel."""
+    """The session of one connection, whose messages a `Dialect` makes."""
 
     def __init__(
         self, frontend: Frontend, socket: ClientSocket, options: AudioOptions, dialect: Dialect
     ) -> None:
         self._frontend = frontend
-        self._door = frontend.front_door
         self._socket = socket
         self._dialect = dialect
         self._telling = Telling(socket)
@@ -192,38 +182,36 @@ class ProtocolSession:
             SpokenChannel(frontend, socket, options, number, dialect.talk(number), self._tell)
             for number in range(options.channels)
         ]
+        self._engine = SessionEngine(frontend, *self._channels)
         sample_bytes = 2 if options.encoding == "pcm_s16le" else 1
         self._interleaved = Interleaved(options.channels, sample_bytes)
         self._digest = hashlib.sha256()
         self._created = datetime.now(UTC)
-        self._gone = False  # the session ends early
-        self._turn = LoopTurn()
+        self._loop_turn = LoopTurn()
 
     async def run(self) -> None:
         """Serve the session until done. Raises AuricleError if it fails, ClientGone if the client
         leaves."""
         await self._tell(self._dialect.first)
-        whole = asyncio.create_task(self._write())
-        parts = (self._read(), *(channel.pump() for channel in self._channels))
         with self._telling.may_leave():
-            await first_failure_or(whole, [asyncio.create_task(part) for part in parts])
+            await self._engine.run(self._read(), last=self._tell_last)
 
     # ── from the client ─────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        while (message := await self._door.unless_draining(self._resting, self._next)) is not None:
+        while (message := await self._engine.receive(self._next)) is not None:
             text, data = message
-            await self._turn.give_way()
+            await self._loop_turn.give_way()
             if text is None:
                 await self._take(data)
             elif await self._ended_by(text):
-                await self._end()
+                await self._engine.end()
                 break
         else:
-            await self._leave()
+            self._socket.goes_at(await self._engine.leave())
         while True:  # clients may send KeepAlive until they have read that the session is over
             await self._socket.gone()
-            await self._turn.give_way()
+            await self._loop_turn.give_way()
 
     async def _next(self) -> tuple[str | None, bytes]:
         enough = min(channel.expect() for channel in self._channels) * len(self._channels)
@@ -252,36 +240,14 @@ class ProtocolSession:
         await self._tell(asked.replies)
         return asked.ends
 
-    async def _end(self) -> None:
-        for channel in self._channels:
-            await channel.end()
-
-    def _resting(self) -> bool:
-        """Whether all channels are between two segments."""
-        return all(channel.resting_at is not None for channel in self._channels)
-
-    async def _leave(self) -> None:
-        """End the session early, for draining."""
-        self._gone = True
-        if self._resting():
-            self._socket.goes_at(min(channel.resting_at or 0 for channel in self._channels))
-            for channel in self._channels:
-                channel.finish()
-        else:
-            await self._end()
-            self._socket.goes_at(self._channels[0].heard_samples)
-
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def _write(self) -> None:
-        """Tell the client of all channels' text, then that there is no more."""
-        writers = [asyncio.create_task(channel.write()) for channel in self._channels]
-        await first_failure_or(asyncio.create_task(asyncio.wait(writers)), writers)
+    async def _tell_last(self) -> None:
         heard = Summary(
-            self._channels[0].heard_samples / SAMPLE_RATE,
+            self._engine.heard_samples / SAMPLE_RATE,
             self._digest.hexdigest(),
             self._created,
-            self._gone,
+            self._engine.left_at is not None,
         )
         await self._telling.tell_last(lambda: map(encode, self._dialect.last(heard)))
 

@@ -16,7 +16,7 @@ from auricle.core.errors import WorkerUnavailable
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.holding import Holding, HoldTimer
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel, follow
+from auricle.frontend.session.engine import SessionEngine, TextChannel
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.live_sessions import LiveSession, Record
@@ -252,14 +252,16 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
     pieces = Pieces()
 
     async def call() -> None:
-        channel = Channel(frontend(cast(Any, pieces)), SPEAKER, ChannelOptions(sample_rate=16_000))
+        channel = TextChannel(
+            frontend(cast(Any, pieces)), SPEAKER, ChannelOptions(sample_rate=16_000)
+        )
 
         async def reading() -> None:
             for data, seconds in packets:
                 await channel.take(data)
                 await asyncio.sleep(seconds)
 
-        await follow([channel], reading())
+        await SessionEngine(frontend(), channel).follow(reading())
         assert len(asyncio.all_tasks()) == 1
         assert not channel.holding._timer._timer
 
@@ -268,6 +270,7 @@ def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
 
 
 SPEECH = speech_like(60_000)
+OPTIONS = ChannelOptions(sample_rate=16_000)
 SPEAKER = LiveSession(ClientAccount(ANYONE), Record("test"))
 
 
@@ -290,14 +293,14 @@ def test_however_a_client_pauses_the_same_speech_is_passed_on(
 
 def test_a_client_that_leaves_while_its_audio_is_held_leaves_nothing_behind() -> None:
     async def call() -> None:
-        channel = Channel(frontend(), SPEAKER, ChannelOptions(sample_rate=16_000))
+        channel = TextChannel(frontend(), SPEAKER, OPTIONS)
 
         async def reading() -> None:
             await channel.take(np.full(16_500, 8_000, "<i2").tobytes())
             raise WorkerUnavailable("gone")
 
         with pytest.raises(WorkerUnavailable, match="gone"):
-            await follow([channel], reading())
+            await SessionEngine(frontend(), channel).follow(reading())
         assert len(asyncio.all_tasks()) == 1
         assert not channel.holding._timer._timer
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from auricle.core.aio import cancelled, within
-from auricle.core.errors import DeadlineExceeded, ProtocolError, WorkerUnavailable
+from auricle.core.errors import DeadlineExceeded, Overloaded, ProtocolError, WorkerUnavailable
 from auricle.dynamo import Pulses, PulseTimes
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.link.processor_link import ProcessorEndpoints, ProcessorLink
@@ -18,6 +18,7 @@ from auricle.protocol.control import Alive, AskAlive
 from auricle.protocol.sessions import (
     Accepted,
     EndAudio,
+    Failed,
     HandedOver,
     OpenSession,
     PushAudio,
@@ -225,6 +226,26 @@ async def test_a_client_is_held_back_while_the_processor_is_behind() -> None:
     await waiting
     await cancelled([pump])
     await events.aclose()
+
+
+async def test_a_session_fails_with_the_error_of_its_processor() -> None:
+    class Failing(Processors):
+        async def stream(
+            self, message: OpenSession, reply: object, instance: int
+        ) -> AsyncGenerator[SessionEvent, None]:
+            self.opened.append((instance, message))
+            yield SessionReady(message.session)
+            yield Failed("overloaded", "no room")
+
+    processors, events = Failing(), list[SessionEvent]()
+
+    async def handle(event: SessionEvent) -> None:
+        events.append(event)
+
+    with pytest.raises(Overloaded, match="no room"):
+        await link(processors).run(handle)
+    assert [type(event) for event in events] == [SessionReady]
+    assert len(processors.opened) == 1  # no other processor is tried
 
 
 class HandingOver(Processors):

@@ -12,6 +12,7 @@ import pytest
 
 from auricle.config.settings import FrontendSettings
 from auricle.dynamo import Tokens
+from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
@@ -30,6 +31,7 @@ class Link:
     """A session that ends at once, if it `ends`; closing its event stream takes a while."""
 
     missing = None
+    run = ProcessorLink.run
 
     def __init__(self, ends: bool) -> None:
         self._ends = ends

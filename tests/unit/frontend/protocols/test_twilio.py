@@ -30,7 +30,7 @@ from auricle.frontend.protocols.twilio import (
     TwilioStart,
     parse_message,
 )
-from auricle.frontend.session.channel import check_text_is_wanted
+from auricle.frontend.session.engine import check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing, new_key
 from auricle.frontend.transport.client_gone import ClientGone

@@ -17,7 +17,6 @@ from openai.types.audio import (
     TranscriptionTextSegmentEvent,
 )
 
-from auricle.core.errors import Overloaded
 from auricle.frontend.recordings.annotations import (
     PartSpeakers,
     PartWords,
@@ -34,7 +33,7 @@ from auricle.frontend.recordings.transcriber import (
     by_speaker,
 )
 from auricle.protocol.annotation import SegmentSpeakers
-from auricle.protocol.sessions import Failed, ResumePoint, SegmentFinal, SegmentWords, SessionDone
+from auricle.protocol.sessions import ResumePoint, SegmentFinal, SegmentWords, SessionDone
 from auricle.protocol.stream import SpeakerPart, Usage, Word
 from tests.fakes.front import Front
 
@@ -143,11 +142,6 @@ def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
     assert part.speakers == PartSpeakers((ASKED, ANSWERED))
     assert part.words == PartWords((DID, YOU, NO))
     assert transcript.voices(Voices()).state == b"++"
-
-
-def test_a_part_fails_with_the_processors_error() -> None:
-    with pytest.raises(Overloaded, match="no room"):
-        PartTranscript().add(Failed("overloaded", "no room"))
 
 
 def test_words_go_to_those_who_say_them() -> None:

@@ -13,6 +13,7 @@ from auricle.checkpoints.language_support import LanguageSupport
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, WorkerUnavailable
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.recordings.annotations import NO_SPEAKERS, PartSpeakers
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
@@ -61,6 +62,8 @@ class Link:
     async def add(self, piece: object) -> None: ...
 
     def finish(self, total: int) -> None: ...
+
+    run = ProcessorLink.run
 
     async def pump(self) -> None:
         await asyncio.Event().wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -48,7 +47,7 @@ from auricle.frontend.protocols.kserve.messages import (
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import about_to_go, farewell
@@ -64,7 +63,7 @@ from auricle.frontend.transport.grpc.incoming import (
 from auricle.frontend.transport.grpc.schema import message, parsed
 from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.session_log import log_refused
-from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.sessions import SegmentPartial
 
 # One sequence of requests: a live session, between the stream it is part of and processors.
 
@@ -102,7 +101,6 @@ class Sequence:
     ) -> None:
         """`first` is the request that starts it; `send` sends a response."""
         self._frontend = frontend
-        self._door = frontend.front_door
         self._caller = caller
         self._options = first.options
         self._asked = first  # the request that was heard last
@@ -115,6 +113,7 @@ class Sequence:
         self._over = asyncio.Event()
         self._ended = False  # all of its audio was heard
         self._farewell: str | None = None  # why it ends early, without an error
+        self._held = ""  # a final text that may be the last
 
     async def put(self, chunk: SequenceChunk) -> None:
         """Hand over a request; waits while there is no room. One that has failed takes all."""
@@ -162,21 +161,21 @@ class Sequence:
             silence=options.silence_ms,
             partials=options.partials,
         )
-        channel = Channel(self._frontend, session, audio)
-        with self._door.interrupting(self._patience.interrupt):
-            await channel.run(self._read(channel), self._write(channel))
+        channel = TextChannel(self._frontend, session, audio, self._told)
+        engine = SessionEngine(self._frontend, channel)
+        with self._frontend.front_door.interrupting(self._patience.interrupt):
+            await engine.run(self._read(engine, channel), last=self._last)
 
-    async def _read(self, channel: Channel) -> None:
+    async def _read(self, engine: SessionEngine, channel: TextChannel) -> None:
         idle = self._frontend.settings.idle_timeout_seconds
         while not self._ended:
-            chunk = await self._door.unless_draining(
-                lambda: channel.resting,
+            chunk = await engine.receive(
                 lambda: self._patience.wait(
                     idle, self._chunks.get(), "the next request of the sequence"
-                ),
+                )
             )
             if chunk is None:
-                self._farewell = farewell(await channel.leave())
+                self._farewell = farewell(await engine.leave())
                 return
             self._asked = chunk.asked
             if chunk.error is not None:
@@ -184,27 +183,25 @@ class Sequence:
             self._frontend.metrics.bytes("grpc", len(chunk.samples))
             await channel.take(chunk.samples)
             self._ended = chunk.asked.ends
-        await channel.end()
+        await engine.end()
 
-    async def _write(self, channel: Channel) -> None:
-        """Send the session's text. What may be its last text waits until it is known to be."""
-        held: SegmentFinal | None = None
-        async with aclosing(channel.texts()) as texts:
-            async for event in texts:
-                if held is not None and held.text:
-                    await self._tell(held.text, is_final=True)
-                held = None
-                if isinstance(event, SegmentPartial):
-                    await self._partial(event)
-                elif self._ended:
-                    held = event
-                elif event.text:
-                    await self._tell(event.text, is_final=True)
-        text = "" if held is None else held.text
+    async def _told(self, event: Text) -> None:
+        """Send text. A final waits if it may be the last."""
+        if self._held:
+            await self._tell(self._held, is_final=True)
+        self._held = ""
+        if isinstance(event, SegmentPartial):
+            await self._partial(event)
+        elif self._ended:
+            self._held = event.text
+        elif event.text:
+            await self._tell(event.text, is_final=True)
+
+    async def _last(self) -> None:
         if self._farewell is None:
-            await self._tell(text, is_final=True, last=True)
-        elif text:
-            await self._tell(text, is_final=True)
+            await self._tell(self._held, is_final=True, last=True)
+        elif self._held:
+            await self._tell(self._held, is_final=True)
 
     async def _partial(self, event: SegmentPartial) -> None:
         text = (event.committed + event.partial).strip()

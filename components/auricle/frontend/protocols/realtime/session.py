@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import LoopTurn, first_failure_or, unless
-from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue, from_code
+from auricle.core.aio import unless
+from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.ingest import Ingest
@@ -38,9 +36,16 @@ from auricle.frontend.protocols.realtime.events import (
     ServerEvent,
     SessionUpdate,
 )
-from auricle.frontend.session.intake import AudioIntake
+from auricle.frontend.session.engine import AudioIntake, SessionEngine
 from auricle.frontend.transport.live_sessions import LiveSession
-from auricle.protocol.sessions import Failed, OpenSession, ResumePoint, SegmentFinal, SegmentPartial
+from auricle.protocol.sessions import (
+    OpenSession,
+    ResumePoint,
+    ScoredToken,
+    SegmentFinal,
+    SegmentPartial,
+    SessionEvent,
+)
 
 log = logging.getLogger(__name__)
 
@@ -56,38 +61,41 @@ OpenLink = Callable[[int], ProcessorLink]
 _WAITING_TURNS = 8
 
 
-@dataclass
 class RealtimeTurn:
     """One turn and its audio; without speech its text is empty. `scored`: with log probabilities.
 
     `start` and `end` are session samples (16 kHz). Call its methods on one event loop.
     """
 
-    open_link: OpenLink
-    scored: bool = False
-    item: str = field(default_factory=lambda: f"item_{uuid.uuid4().hex[:20]}")
-    link: ProcessorLink | None = None
-    start: int = 0
-    end: int = 0
-    over: bool = False  # the turn failed, so further audio is ignored
-    begun: asyncio.Event = field(default_factory=asyncio.Event)
-    dropped: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, emit: Emit, open_link: OpenLink, *, scored: bool) -> None:
+        self.item = f"item_{uuid.uuid4().hex[:20]}"
+        self.start = self.end = 0
+        self.begun = asyncio.Event()
+        self.dropped = asyncio.Event()
+        self._emit = emit
+        self._open_link = open_link
+        self._scored = scored
+        self._link: ProcessorLink | None = None
+        self._over = False  # the turn failed, so further audio is ignored
+        self._open_text, self._sent = "", 0  # of the open segment, and how much of it was emitted
+        self._texts: list[str] = []  # of the segments before, each with its separator
+        self._finals: list[SegmentFinal] = []
 
     async def add(self, piece: AudioChunk) -> None:
         """Add speech; waits under backpressure. See `ProcessorLink.add` for errors."""
-        if self.over:
+        if self._over:
             return
-        if self.link is None:
+        if self._link is None:
             self.start = piece.start
-            self.link = self.open_link(piece.start)
+            self._link = self._open_link(piece.start)
         self.end = piece.end
         self.begun.set()
-        await self.link.add(piece)
+        await self._link.add(piece)
 
     def finish(self) -> None:
         """End the turn's audio."""
-        if self.link is not None:
-            self.link.finish(self.end)
+        if self._link is not None:
+            self._link.finish(self.end)
         self.begun.set()
 
     def drop(self) -> None:
@@ -95,74 +103,49 @@ class RealtimeTurn:
         self.dropped.set()
         self.begun.set()
 
-
-class TurnRunner:
-    """Runs turns in order and emits their text. Call its methods on one event loop."""
-
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
-        self._turns: asyncio.Queue[RealtimeTurn] = asyncio.Queue(_WAITING_TURNS)
-        self._previous = "", ""  # text and language
-
-    async def put(self, turn: RealtimeTurn) -> None:
-        """Queue a turn that has begun; waits while eight turns are queued."""
-        await self._turns.put(turn)
-
-    async def finished(self) -> None:
-        """Wait until all turns that were queued are transcribed, discarded or failed."""
-        await self._turns.join()
-
-    async def run(self) -> None:
-        """Run turns until cancelled by the owner of this task."""
-        while True:
-            turn = await self._turns.get()
-            await turn.begun.wait()
-            await unless(turn.dropped, self._serve(turn))
-            self._turns.task_done()
-
-    async def _serve(self, turn: RealtimeTurn) -> None:
-        if turn.link is None:
-            await self._emit(events.completed(turn.item, "", 0.0, () if turn.scored else None))
+    async def run(self, context: str, language: str) -> None:
+        """Emit the turn's events. Text and language of the turn before are its context."""
+        scores: tuple[ScoredToken, ...] | None = () if self._scored else None
+        if self._link is None:
+            await self._emit(events.completed(self.item, "", 0.0, scores))
             return
-        turn.link.after(*self._previous)
-        text = asyncio.create_task(self._text(turn, turn.link))
+        self._link.after(context, language)
         try:
-            await first_failure_or(text, [asyncio.create_task(turn.link.pump())])
+            await self._link.run(self._told)
         except AuricleError as error:
-            log.warning("turn %s failed: %s", turn.item, error)
-            turn.over = True
-            await self._emit(events.failed(turn.item, error))
+            log.warning("turn %s failed: %s", self.item, error)
+            self._over = True
+            await self._emit(events.failed(self.item, error))
+            return
+        if self._scored:
+            scores = joined((final.text, final.tokens) for final in self._finals)
+        text = "".join(self._texts) + self._open_text
+        seconds = (self.end - self.start) / SAMPLE_RATE
+        await self._emit(events.completed(self.item, text, seconds, scores))
 
-    async def _text(self, turn: RealtimeTurn, link: ProcessorLink) -> None:
-        """Emit the turn's events. Deltas only append to the text already sent."""
-        said, sent = "", 0  # the open segment's text with its separator, and how much was emitted
-        whole: list[str] = []
-        finals: list[SegmentFinal] = []
-        async with aclosing(link.events()) as received:
-            async for event in received:
-                if isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
-                if isinstance(event, SegmentPartial | SegmentFinal):
-                    settled = event.committed if isinstance(event, SegmentPartial) else event.text
-                    said = _following(settled, first=not whole)
-                    if len(said) > sent:
-                        await self._emit(events.delta(turn.item, said[sent:]))
-                        sent = len(said)
-                if isinstance(event, SegmentPartial):
-                    await self._emit(events.partial(turn.item, event.partial))
-                elif isinstance(event, SegmentFinal) and event.text:
-                    whole.append(said)
-                    finals.append(event)
-                    said, sent = "", 0
-                    self._previous = event.text, event.language
-                    await self._emit(
-                        events.segment(
-                            turn.item, event.segment, event.text, event.start_ms, event.end_ms
-                        )
-                    )
-        seconds = (turn.end - turn.start) / SAMPLE_RATE
-        scores = joined((final.text, final.tokens) for final in finals) if turn.scored else None
-        await self._emit(events.completed(turn.item, "".join(whole) + said, seconds, scores))
+    @property
+    def last(self) -> SegmentFinal | None:
+        """The last segment with text, if any."""
+        return self._finals[-1] if self._finals else None
+
+    async def _told(self, event: SessionEvent) -> None:
+        """Emit text. Deltas only append to the text already sent."""
+        if not isinstance(event, SegmentPartial | SegmentFinal):
+            return
+        settled = event.committed if isinstance(event, SegmentPartial) else event.text
+        self._open_text = _following(settled, first=not self._texts)
+        if len(self._open_text) > self._sent:
+            await self._emit(events.delta(self.item, self._open_text[self._sent :]))
+            self._sent = len(self._open_text)
+        if isinstance(event, SegmentPartial):
+            await self._emit(events.partial(self.item, event.partial))
+        elif event.text:
+            self._texts.append(self._open_text)
+            self._finals.append(event)
+            self._open_text, self._sent = "", 0
+            await self._emit(
+                events.segment(self.item, event.segment, event.text, event.start_ms, event.end_ms)
+            )
 
 
 def _following(text: str, *, first: bool) -> str:
@@ -172,10 +155,12 @@ def _following(text: str, *, first: bool) -> str:
 
 
 ClientMessage = str | bytes | dict[str, Any]
+# Returns the client's next message, None after the last.
+Receive = Callable[[], Awaitable[ClientMessage | None]]
 _SHORTEST_TURN = SAMPLE_RATE // 10
 
 
-class RealtimeSession:
+class RealtimeSession(AudioIntake[Ingest]):
     """One realtime session. Call its methods on one event loop.
 
     Audio positions are 16 kHz samples from the start of the session.
@@ -183,45 +168,53 @@ class RealtimeSession:
 
     def __init__(self, frontend: Frontend, speaker: LiveSession, emit: Emit) -> None:
         """`emit` sends an event to the client."""
-        self._frontend = frontend
-        self._speaker = speaker
-        self._emit = emit
         self._config = SessionConfig()
-        self._runner = TurnRunner(emit)
+        super().__init__(frontend, speaker, _listening(frontend, self._config))
+        self.engine = SessionEngine(frontend, self)
+        self._emit = emit
+        self._turns: asyncio.Queue[RealtimeTurn | None] = asyncio.Queue(_WAITING_TURNS)
         self._lead = frontend.lead()
         self._turn: RealtimeTurn | None = None
-        self._loop_turn = LoopTurn()
         self._previous_item: str | None = None
         self._begun_at = 0  # where the input audio buffer begins
-        self._audio = AudioIntake(frontend, speaker, self._listening(), self._take)
 
     async def announce(self) -> None:
         """Emit the first event. Not used behind Dynamo's own frontend, which sends its own."""
         await self._emit(events.server_event("session.created", session=self._described()))
 
-    async def run(self, incoming: AsyncIterator[ClientMessage]) -> None:
-        """Run until `incoming` ends and all turns are transcribed.
+    async def serve(self, receive: Receive) -> int:
+        """Serve the session until `receive` returns None and all turns are transcribed.
 
-        An invalid event is answered with an error event, and the session continues. Raises
-        AuricleError if the session fails.
+        An invalid event is answered with an error event, and the session continues. Returns the
+        session sample from which another session can continue. Raises AuricleError if the session
+        fails.
         """
-        reading = asyncio.create_task(self._read(incoming))
-        others = (self._runner.run(), self._audio.holding.run())
-        await first_failure_or(reading, [asyncio.create_task(other) for other in others])
+        await self.engine.run(self._read(receive))
+        return self.engine.left_at or 0
+
+    async def run(self) -> None:
+        """Run the turns in order, until the last one is transcribed, discarded or failed."""
+        context = language = ""
+        while (turn := await self._turns.get()) is not None:
+            await turn.begun.wait()
+            await unless(turn.dropped, turn.run(context, language))
+            if turn.last is not None:
+                context, language = turn.last.text, turn.last.language
 
     @property
-    def resting(self) -> bool:
-        """Whether the session can end here: no turn is open, and there is no undecided speech."""
-        return self._turn is None and self._audio.resting
+    def resting_at(self) -> int | None:
+        """None within a turn, too."""
+        return super().resting_at if self._turn is None else None
 
-    @property
-    def resume_at(self) -> int:
-        """The session sample from which another session can continue if this one ends now."""
-        resting_at = self._audio.resting_at if self._turn is None else None
-        return self._audio.heard_samples if resting_at is None else resting_at
+    async def end_speech(self) -> None:
+        """End the speech so far, and its turn. Raises ProtocolError within a sample."""
+        async with self.holding:
+            await self.flush()
+            if self._turn is not None:
+                await self._end_turn(self._turn)
 
-    async def _read(self, incoming: AsyncIterator[ClientMessage]) -> None:
-        async for message in incoming:
+    async def _read(self, receive: Receive) -> None:
+        while (message := await receive()) is not None:
             await self._loop_turn.give_way()
             event: ClientEvent | None = None
             try:
@@ -230,17 +223,14 @@ class RealtimeSession:
             except BadRequest as error:
                 named = None if event is None else event.event_id
                 await self._emit(events.error_event(error, named))
-        async with self._audio.holding:
-            self._audio.holding.close()
-            if self._turn is not None:
-                await self._commit()
-        await self._runner.finished()
+        await self.engine.leave()
+        await self._turns.put(None)
 
     async def _handle(self, event: ClientEvent) -> None:
         if isinstance(event, Append):
-            await self._audio.take(event.audio)
+            await self.take(event.audio)
             return
-        async with self._audio.holding:
+        async with self.holding:
             match event:
                 case SessionUpdate():
                     await self._update(event)
@@ -278,40 +268,24 @@ class RealtimeSession:
         given = whole["audio"]["input"]
         given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
         if (turns := self._config.audio.input.turn_detection) is not None:
-            given["turn_detection"] = described(turns, self._endpointing)
+            given["turn_detection"] = described(turns, _endpointing(self._frontend, self._config))
         return {"id": self._speaker.session, "object": "realtime.transcription_session", **whole}
 
     @property
     def _detects_turns(self) -> bool:
         return self._config.audio.input.turn_detection is not None
 
-    @property
-    def _endpointing(self) -> EndpointingOptions:
-        """The endpointing in effect; manual turns drop silence too, as the model would
-        hallucinate words there."""
-        return (self._config.audio.input.turn_detection or ServerVad()).over(
-            self._frontend.settings
-        )
-
-    def _listening(self, at: int = 0) -> Ingest:
-        encoding, rate = self._config.encoding
-        return Ingest(
-            *(rate, encoding, self._frontend.detector, self._endpointing),
-            start=ListeningPoint(at, at, at),
-            judge=self._frontend.judge,
-        )
-
     def _listen_anew(self) -> None:
-        """What comes next is a new input audio buffer."""
-        self._begun_at = self._audio.heard_samples
-        self._audio.follow_with(self._listening(self._begun_at))
+        """Begin a new input audio buffer."""
+        self._begun_at = self.heard_samples
+        self.follow_with(_listening(self._frontend, self._config, self._begun_at))
 
     # ── audio ───────────────────────────────────────────────────────────────
 
-    async def _take(self, heard: list[GateEvent]) -> None:
+    async def deliver(self, events: list[GateEvent]) -> None:
         """Add speech to the open turn. With turn detection, turns begin and end with speech."""
         starting = False
-        for event in heard:
+        for event in events:
             if isinstance(event, AudioChunk):
                 turn = self._turn or await self._begin_turn()
                 if starting:
@@ -333,7 +307,7 @@ class RealtimeSession:
     async def _commit(self) -> None:
         """End the turn at the client's request. Raises UnsupportedValue if there is no audio."""
         was_open, begun_at = self._turn is not None, self._begun_at
-        await self._audio.flush()
+        await self.flush()
         self._listen_anew()
         if self._turn is not None:
             await self._end_turn(self._turn)
@@ -350,7 +324,7 @@ class RealtimeSession:
         if self._turn is not None:
             self._turn.drop()
             self._turn = None
-        self._audio.ingest.drop()
+        self.ingest.drop()
         self._listen_anew()
         await self._emit(events.server_event("input_audio_buffer.cleared"))
 
@@ -370,8 +344,10 @@ class RealtimeSession:
             hasty=asked.hasty,
             logprobs=bool(self._config.include),
         )
-        self._turn = RealtimeTurn(lambda start: self._link(opened, start), scored=opened.logprobs)
-        await self._runner.put(self._turn)
+        self._turn = RealtimeTurn(
+            self._emit, lambda start: self._link(opened, start), scored=opened.logprobs
+        )
+        await self._turns.put(self._turn)
         return self._turn
 
     def _link(self, opened: OpenSession, start: int) -> ProcessorLink:
@@ -390,3 +366,21 @@ class RealtimeSession:
         await self._emit(
             events.server_event(f"input_audio_buffer.{what}", item_id=turn.item, **fields)
         )
+
+
+def _endpointing(frontend: Frontend, config: SessionConfig) -> EndpointingOptions:
+    """Return the endpointing in effect. Manual turns drop silence too, because the model would
+    hallucinate words there."""
+    return (config.audio.input.turn_detection or ServerVad()).over(frontend.settings)
+
+
+def _listening(frontend: Frontend, config: SessionConfig, at: int = 0) -> Ingest:
+    encoding, rate = config.encoding
+    return Ingest(
+        rate,
+        encoding,
+        frontend.detector,
+        _endpointing(frontend, config),
+        start=ListeningPoint(at, at, at),
+        judge=frontend.judge,
+    )

@@ -35,28 +35,24 @@ class RealtimeProtocol:
             await socket.send(events.encode(event))
 
         session = RealtimeSession(self._frontend, socket, emit)
-        await session.announce()
-        await session.run(self._incoming(socket, session))
+        seconds = self._frontend.settings.realtime_idle_seconds
 
-    async def _incoming(self, socket: ClientSocket, session: RealtimeSession) -> AsyncIterator[str]:
-        """Yield the client's messages, until draining ends the session.
-
-        The protocol has no event for that, so the reason of the close frame says how much audio
-        was transcribed.
-        """
-        door, seconds = self._frontend.front_door, self._frontend.settings.realtime_idle_seconds
-        while (
-            message := await door.unless_draining(
-                lambda: session.resting,
-                lambda: socket.receive(seconds, "the next event of the client"),
+        async def receive() -> str | None:
+            message = await session.engine.receive(
+                lambda: socket.receive(seconds, "the next event of the client")
             )
-        ) is not None:
+            if message is None:
+                return None
             text, _ = message
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
             self._frontend.metrics.bytes("websocket", len(text))
-            yield text
-        socket.goes_at(session.resume_at)
+            return text
+
+        await session.announce()
+        # The protocol has no event for draining, so the reason of the close frame gives the
+        # position up to which the audio is transcribed.
+        socket.goes_at(await session.serve(receive))
 
     @staticmethod
     def error(error: AuricleError) -> str:
@@ -104,6 +100,7 @@ class RealtimeWorker:
         live = self._frontend.live_sessions
         try:
             async with live.session(Record(_DYNAMO, _DYNAMO), self._client, _DYNAMO) as session:
-                await RealtimeSession(self._frontend, session, waiting.put).run(incoming)
+                realtime = RealtimeSession(self._frontend, session, waiting.put)
+                await realtime.serve(lambda: anext(incoming, None))
         except AuricleError as error:
             await waiting.put(events.error_event(error))

@@ -16,11 +16,11 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel, follow
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.request_errors import check_text, json_fault
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.annotation import SegmentTranslation
-from auricle.protocol.sessions import SegmentFinal, SegmentPartial
+from auricle.protocol.sessions import SegmentFinal
 
 # The client's side of OpenAI's realtime translations: its events and settings. No I/O.
 
@@ -214,7 +214,7 @@ class _Session:
         self._frontend = frontend
         self._socket = socket
         self._config = TranslationConfig()
-        self._channel: Channel | None = None
+        self._engine = SessionEngine(frontend)
         self._input, self._output = RunningText(), RunningText()
         self._finals: dict[int, SegmentFinal] = {}  # whose translation is still to come
 
@@ -230,21 +230,21 @@ class _Session:
             options = ChannelOptions(
                 sample_rate=RATE, encoding=ENCODING, translate=self._config.language
             )
-            self._channel = channel = Channel(
-                self._frontend, self._socket, options, translated=self._translated
+            channel = TextChannel(
+                self._frontend, self._socket, options, self._told, self._translated
             )
-            await follow([channel], self._read(channel, first), self._told)
+            self._engine.channels.append(channel)
+            await self._engine.follow(self._read(channel, first))
         await self._emit("session.closed")
 
-    async def _read(self, channel: Channel, event: ClientEvent | None) -> None:
+    async def _read(self, channel: TextChannel, event: ClientEvent | None) -> None:
         while isinstance(event, AppendTranslationAudio):
             await channel.take(event.audio)
             event = await self._next()
 
     async def _next(self) -> AppendTranslationAudio | Close | None:
         """Return the client's next audio or end; None if draining ends the session before."""
-        door = self._frontend.front_door
-        while (message := await door.unless_draining(self._resting, self._receive)) is not None:
+        while (message := await self._engine.receive(self._receive)) is not None:
             text, _ = message
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
@@ -258,19 +258,16 @@ class _Session:
                 await self._update(event)
             except BadRequest as error:
                 await self._socket.send(events.encode(events.error_event(error, named)))
-        self._socket.goes_at(0 if self._channel is None else self._channel.heard_samples)
+        self._socket.goes_at(self._engine.heard_samples)
         return None
 
     async def _receive(self) -> tuple[str | None, bytes]:
         seconds = self._frontend.settings.realtime_idle_seconds
         return await self._socket.receive(seconds, "the next event of the client")
 
-    def _resting(self) -> bool:
-        return self._channel is None or self._channel.resting
-
     async def _update(self, event: Update) -> None:
         config = self._config.updated(event.session)
-        if self._channel is not None and config.language != self._config.language:
+        if self._engine.channels and config.language != self._config.language:
             raise UnsupportedValue(
                 "the language cannot change once audio has come; open another session",
                 "session.audio.output.language",
@@ -279,7 +276,7 @@ class _Session:
         self._config = config
         await self._emit("session.updated", session=self._described())
 
-    async def _told(self, _number: int, event: SegmentPartial | SegmentFinal) -> None:
+    async def _told(self, event: Text) -> None:
         """Tell the text, if the client wants it."""
         ended = isinstance(event, SegmentFinal)
         text = event.text if isinstance(event, SegmentFinal) else event.committed

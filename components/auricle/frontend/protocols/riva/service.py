@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from auricle.frontend.protocols.riva.options import (
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.recordings.transcriber import RecordingSegment
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channel import Channel
+from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.grpc.calls import LiveCall, LiveCalls
@@ -164,11 +163,11 @@ class StreamingRecognize:
 
 
 class _Session:
-    """The session of one call, run by three tasks: reader, pump and writer."""
+    """The session of one call."""
 
     def __init__(self, frontend: Frontend, call: LiveCall, asked: _Asked) -> None:
         self._frontend = frontend
-        self._door = frontend.front_door
+        self._engine = SessionEngine(frontend)
         self._call = call
         self._options = asked.options
         self._results = Results(asked.request, asked.options.word_offsets)
@@ -180,17 +179,18 @@ class _Session:
         if (begun := await self._begin()) is None:
             return
         channel, first = begun
-        await channel.run(self._read(channel, first), self._write(channel))
+        self._engine.channels.append(channel)
+        await self._engine.run(self._read(channel, first))
 
     # ── from the client ─────────────────────────────────────────────────────
 
-    async def _begin(self) -> tuple[Channel, bytes] | None:
+    async def _begin(self) -> tuple[TextChannel, bytes] | None:
         """Return the channel and its first samples, once it is known what the audio is.
 
         None if the call ends before any audio came.
         """
         opening = Opening()
-        while (message := await self._door.unless_draining(lambda: True, self._next)) is not None:
+        while (message := await self._engine.receive(self._next)) is not None:
             data, ended = message
             if ended:
                 if opening.begun:
@@ -203,7 +203,7 @@ class _Session:
         self._call.goes_at(0)
         return None
 
-    def _channel(self, encoding: str, sample_rate: int) -> Channel:
+    def _channel(self, encoding: str, sample_rate: int) -> TextChannel:
         options = self._options
         audio = ChannelOptions(
             sample_rate=sample_rate,
@@ -214,19 +214,17 @@ class _Session:
             partials=self._interim_results,
             words=options.words,
         )
-        return Channel(self._frontend, self._call, audio)
+        return TextChannel(self._frontend, self._call, audio, self._told)
 
-    async def _read(self, channel: Channel, first: bytes) -> None:
+    async def _read(self, channel: TextChannel, first: bytes) -> None:
         await channel.take(first)
-        while (
-            message := await self._door.unless_draining(lambda: channel.resting, self._next)
-        ) is not None:
+        while (message := await self._engine.receive(self._next)) is not None:
             data, ended = message
             if ended:
-                await channel.end()
+                await self._engine.end()
                 return
             await channel.take(self._within(data))
-        self._call.goes_at(await channel.leave())
+        self._call.goes_at(await self._engine.leave())
 
     async def _next(self) -> tuple[bytes, bool]:
         """Return the next message's bytes of audio, and whether the call has ended instead."""
@@ -247,15 +245,12 @@ class _Session:
 
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def _write(self, channel: Channel) -> None:
-        """Send the processor's text until the last. Raises the error the session fails with."""
-        async with aclosing(channel.texts()) as texts:
-            async for event in texts:
-                if isinstance(event, SegmentFinal):
-                    await self._tell(self._results.final(event))
-                elif self._interim_results:
-                    with self._frontend.tracer.span("send", self._call.trace):
-                        await self._tell(self._results.partial(event))
+    async def _told(self, event: Text) -> None:
+        if isinstance(event, SegmentFinal):
+            await self._tell(self._results.final(event))
+        elif self._interim_results:
+            with self._frontend.tracer.span("send", self._call.trace):
+                await self._tell(self._results.partial(event))
 
     async def _tell(self, response: bytes | None) -> None:
         if response is not None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import Interrupted, first_failure_or
-from auricle.core.errors import AuricleError, ProtocolError, from_code
+from auricle.core.aio import Interrupted
+from auricle.core.errors import AuricleError, ProtocolError
 from auricle.core.limits import CONTEXT
 from auricle.frontend.audio.chunks import (
     AudioChunk,
@@ -24,23 +24,24 @@ from auricle.frontend.audio.chunks import (
     TurnPause,
     TurnResumption,
 )
+from auricle.frontend.audio.ingest import FeatureIngest, Ingest
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.stream import messages as protocol
 from auricle.frontend.protocols.stream.refusals import ResumeTakenOver
 from auricle.frontend.protocols.stream.resume import ResumeTokens
 from auricle.frontend.protocols.stream.start import Beginning, begin, parse_end, parse_start
-from auricle.frontend.session.intake import AudioIntake
+from auricle.frontend.session.engine import Channel, SessionEngine
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.message_writer import Telling
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol import stream
 from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
 from auricle.protocol.sessions import (
-    Failed,
     SegmentFinal,
     SegmentPartial,
     SegmentWords,
     SessionDone,
+    SessionEvent,
     SessionReady,
 )
 from auricle.transcript.confidence import of_text
@@ -137,7 +138,7 @@ class StreamProtocol:
         text, _ = await first_message(socket.receive(seconds, "the start message"))
         beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
         with self._takeovers.serving(beginning.name) as taken_over:
-            await _Session(self._frontend, socket, beginning).run(taken_over)
+            await _Session(self._frontend, socket, beginning).serve(taken_over)
 
     @staticmethod
     def error(error: AuricleError) -> str:
@@ -146,140 +147,100 @@ class StreamProtocol:
         return protocol.encode(stream.Error(error.code, error.for_client, after, param))
 
 
-class _Session:
-    """The session of one connection, run by three tasks: reader, pump and writer."""
+class _Session(Channel[Ingest | FeatureIngest]):
+    """The session of one connection."""
 
     def __init__(self, frontend: Frontend, socket: ClientSocket, beginning: Beginning) -> None:
-        self._frontend = frontend
-        self._settings = frontend.settings
+        super().__init__(frontend, socket, beginning.ingest, beginning.link)
         self._socket = socket
         self._begun = beginning
-        self._ledger, self._link = beginning.ledger, beginning.link
-        self._audio = AudioIntake(
-            *(frontend, socket, beginning.ingest, self._hand_over),
-            missing=lambda: beginning.link.missing,
-            count=self._count,
-        )
+        self._ledger = beginning.ledger
+        self._engine = SessionEngine(frontend, self)
+        self._idle_seconds = frontend.settings.idle_timeout_seconds
         # Messages leave in the order in which the ledger knows of them.
         self._telling = Telling(socket)
         self._texts: list[str] = []
         # Segments whose final this connection has told: what comes later of others is left out.
         self._wordless: set[int] = set()
         self._speakerless: set[int] = set()
-        # Session sample at which the client resumes; set when draining ends this session.
-        self._resume_at: int | None = None
 
-    async def run(self, taken_over: asyncio.Event) -> None:
+    async def serve(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
-        writer = asyncio.create_task(self._write_events())
-        parts = (self._read(), self._link.pump(), self._audio.holding.run(), _until(taken_over))
-        others = [asyncio.create_task(part) for part in parts]
         with self._telling.may_leave():
-            await first_failure_or(writer, others)
+            await self._engine.run(self._read(), _until(taken_over))
+
+    # ── from the client ─────────────────────────────────────────────────────
 
     async def _read(self) -> None:
-        """Read the client's messages up to `end`, and pass speech on to the link."""
-        while (message := await self._next()) is not None:
+        """Read the client's messages up to `end`."""
+        while (message := await self._engine.receive(self._receive)) is not None:
             text, data = message
             if text is None:
                 self._frontend.metrics.bytes("websocket", len(data))
-                await self._audio.take(data)
+                await self.take(data)
             else:
                 parse_end(text)
-                await self._end()
+                await self._engine.end()
                 # After `end` the client may only listen. Detect if it leaves or sends more.
                 await self._socket.gone()
                 raise ProtocolError("nothing may follow the end message")
-        await self._leave()
-        await self._ignored()
+        # Only the client can end a segment of features, so this raises ProtocolError within one.
+        self._socket.goes_at(await self._engine.leave())
+        while True:  # until the client has read that the session is over
+            with suppress(Interrupted):
+                await self._socket.receive(self._idle_seconds, "the client to go")
 
-    async def _next(self) -> tuple[str | None, bytes] | None:
-        """Return the client's next message; None if draining ends the session before."""
-        idle = self._settings.idle_timeout_seconds
-        return await self._frontend.front_door.unless_draining(
-            lambda: self._audio.resting,
-            lambda: self._socket.receive(idle, "the next audio packet", self._audio.expect()),
+    async def _receive(self) -> tuple[str | None, bytes]:
+        return await self._socket.receive(
+            self._idle_seconds, "the next audio packet", self.expect()
         )
 
-    async def _end(self) -> None:
-        async with self._audio.holding:
-            await self._hand_over(await self._audio.ingest.end())
-            self._finish()
-            await self._audio.charge()
+    async def deliver(self, events: list[GateEvent]) -> None:
+        """Send speech without text to the processor, and its start and stop to the client."""
+        await super().deliver([kept for one in events if (kept := self._begun.without_text(one))])
 
-    async def _leave(self) -> None:
-        """End the session early, for draining."""
-        ingest = self._audio.ingest
-        async with self._audio.holding:
-            resume_at = ingest.resting_at
-            if resume_at is None:
-                # Only the client can end a segment of features, so this raises ProtocolError then.
-                await self._hand_over(await ingest.end())
-                resume_at = ingest.total_samples
-            self._resume_at = resume_at
-            self._ledger.listened(ingest.heard_samples, lambda: ingest.point, ended=True)
-            self._socket.goes_at(resume_at)
-            self._finish()
+    async def found(self, events: list[GateEvent]) -> None:
+        """Send the start and stop of speech to the client, unless it received them before."""
+        for event in events:
+            if not isinstance(event, AudioChunk | FeaturePiece) and self._ledger.found_mark():
+                await self._send(mark_reply(event), self._ledger.told_mark)
 
-    def _finish(self) -> None:
-        self._audio.holding.close()
-        self._link.finish(self._audio.ingest.total_samples)
-
-    async def _ignored(self) -> None:
-        """Discard what the client sends until it has read that the session is over."""
-        while True:
-            with suppress(Interrupted):
-                await self._socket.receive(self._settings.idle_timeout_seconds, "the client to go")
-
-    async def _count(self) -> int:
+    async def count(self) -> int:
         """Return how many of the samples processed now were not sent on a connection before."""
-        ingest = self._audio.ingest
-        new = self._ledger.listened(ingest.heard_samples, lambda: ingest.point)
+        new = self._ledger.listened(self.ingest.heard_samples, lambda: self.ingest.point)
         if self._ledger.due and self._begun.offer is not None:
             await self._send(stream.Checkpoint())
         return new
 
-    async def _hand_over(self, events: list[GateEvent]) -> None:
-        """Send speech to the processor, and its start and stop to the client."""
-        for event in events:
-            if isinstance(event, AudioChunk | FeaturePiece):
-                if (piece := self._begun.without_text(event)) is not None:
-                    await self._link.add(piece)
-            elif self._ledger.found_mark():
-                await self._send(mark_reply(event), self._ledger.told_mark)
+    def finish(self) -> None:
+        """The audio has ended. If draining ends the session, it can continue from here."""
+        if self._engine.left_at is not None:
+            heard = self.ingest.heard_samples
+            self._ledger.listened(heard, lambda: self.ingest.point, ended=True)
+        super().finish()
 
-    async def _write_events(self) -> None:
-        """Send the processor's events to the client, until Done. Raises the error of Failed."""
-        async with aclosing(self._link.events()) as events:
-            async for event in events:
-                if isinstance(event, SessionReady):
-                    name, chunk_ms = self._begun.name, self._begun.chunk_ms
-                    await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
-                elif isinstance(event, SegmentPartial | SegmentFinal):
-                    await self._tell(event)
-                elif isinstance(event, SegmentWords) and event.segment in self._wordless:
-                    self._wordless.remove(event.segment)
-                    await self._send(words_reply(event))
-                elif isinstance(event, SegmentSpeakers) and event.segment in self._speakerless:
-                    self._speakerless.remove(event.segment)
-                    await self._send(
-                        speakers_reply(event),
-                        partial(self._ledger.told_speakers, event),
-                    )
-                elif isinstance(event, SegmentTranslation):
-                    await self._send(
-                        translation_reply(event),
-                        partial(self._ledger.told_translation, event),
-                    )
-                elif isinstance(event, SessionDone) and self._resume_at is not None:
-                    context = " ".join(self._texts)[-CONTEXT:]
-                    # Rounded up, so that no audio of the last segment is transcribed twice.
-                    resume_ms = -(-self._resume_at * 1000 // SAMPLE_RATE)
-                    await self._send_last(stream.GoingAway(resume_ms, context))
-                elif isinstance(event, SessionDone):
-                    await self._send_last(stream.Done(" ".join(self._texts), event.usage))
-                elif isinstance(event, Failed):
-                    raise from_code(event.code, event.message)
+    # ── to the client ───────────────────────────────────────────────────────
+
+    async def told(self, event: SessionEvent) -> None:
+        """Send the message of a processor's event."""
+        match event:
+            case SessionReady():
+                name, chunk_ms = self._begun.name, self._begun.chunk_ms
+                await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
+            case SegmentPartial() | SegmentFinal():
+                await self._tell(event)
+            case SegmentWords() if event.segment in self._wordless:
+                self._wordless.remove(event.segment)
+                await self._send(words_reply(event))
+            case SegmentSpeakers() if event.segment in self._speakerless:
+                self._speakerless.remove(event.segment)
+                noted = partial(self._ledger.told_speakers, event)
+                await self._send(speakers_reply(event), noted)
+            case SegmentTranslation():
+                noted = partial(self._ledger.told_translation, event)
+                await self._send(translation_reply(event), noted)
+            case SessionDone():
+                await self._send_last(event)
 
     async def _tell(self, event: SegmentPartial | SegmentFinal) -> None:
         """Send text, unless the client was told it on a connection before."""
@@ -306,12 +267,15 @@ class _Session:
 
         await self._telling.tell(made)
 
-    async def _send_last(self, reply: stream.Done | stream.GoingAway) -> None:
+    async def _send_last(self, done: SessionDone) -> None:
+        text, left_at = " ".join(self._texts), self._engine.left_at
 
         def made() -> list[str]:
-            if isinstance(reply, stream.Done):
-                return [protocol.encode(reply)]
-            return [self._resumable(reply)]
+            if left_at is None:
+                return [protocol.encode(stream.Done(text, done.usage))]
+            # Rounded up, so that no audio of the last segment is transcribed twice.
+            resume_ms = -(-left_at * 1000 // SAMPLE_RATE)
+            return [self._resumable(stream.GoingAway(resume_ms, text[-CONTEXT:]))]
 
         await self._telling.tell_last(made)
 

@@ -1,0 +1,380 @@
+"""The engine of live sessions: a client's audio in, the text of processors out.
+
+Protocol adapters only translate messages. Everything else is here: audio is held back, cut into
+slices, endpointed and charged; draining ends a session between two segments, or at its deadline
+even within one; processor events become text.
+
+All objects must be used on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
+
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.core.aio import LoopTurn, first_failure_or
+from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable
+from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece, GateEvent
+from auricle.frontend.audio.endpointing import EndpointingOptions
+from auricle.frontend.audio.holding import Holding
+from auricle.frontend.audio.ingest import FeatureIngest, Ingest
+from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint
+from auricle.frontend.audio.turn_detection import Silence, TurnWait
+from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.processor_link import ProcessorLink
+from auricle.frontend.link.words import HeldWords
+from auricle.frontend.session.adapter import ChannelOptions
+from auricle.frontend.transport.live_sessions import LiveSession
+from auricle.protocol.annotation import SegmentTranslation
+from auricle.protocol.sessions import (
+    OpenSession,
+    SegmentFinal,
+    SegmentPartial,
+    SegmentWords,
+    SessionEvent,
+)
+
+T = TypeVar("T")
+AnyIngest = TypeVar("AnyIngest", bound=Ingest | FeatureIngest)
+Text = SegmentPartial | SegmentFinal
+OnText = Callable[[Text], Awaitable[None]]
+OnTranslation = Callable[[SegmentTranslation], Awaitable[None]]
+# After a caller has hung up nothing else ends the wait for the last text.
+_LAST_TEXT_SECONDS = 120.0
+
+
+class AudioIntake(Generic[AnyIngest]):
+    """One channel of audio. One task feeds it, another runs `holding.run`.
+
+    All work on the audio except `take` and `end` must be done within `async with holding`.
+    """
+
+    def __init__(self, frontend: Frontend, speaker: LiveSession, ingest: AnyIngest) -> None:
+        self._frontend = frontend
+        self._speaker = speaker
+        self.ingest = ingest
+        self._counted = ingest.heard_samples
+        self.holding = Holding(lambda: self.ingest.holds, self._pass_on)
+        self._loop_turn = LoopTurn()
+
+    # ── what subclasses implement ───────────────────────────────────────────
+
+    async def deliver(self, events: list[GateEvent]) -> None:
+        """Process what endpointing found."""
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Emit the text of the audio, until all audio has its text. Raises the session's error."""
+        raise NotImplementedError
+
+    async def count(self) -> int:
+        """Return how many of the processed samples are charged and were not counted before."""
+        new = self.ingest.heard_samples - self._counted
+        self._counted += new
+        return new
+
+    def expect(self) -> int:
+        """Return how many more bytes are worth processing at once; 0 for any number."""
+        return 0
+
+    # ── audio ───────────────────────────────────────────────────────────────
+
+    async def take(self, data: bytes) -> None:
+        """Process what the client sent, slice by slice; others run in between.
+
+        Waits while the processor is full, or the client exceeds its audio rate.
+        """
+        async with self.holding:
+            self.expect()
+            self.ingest.take(data)
+            while self.ingest.ready:
+                await self._process()
+        await self._loop_turn.give_way()
+
+    async def _process(self) -> None:
+        await self.deliver(await self._frontend.listened(self.ingest, self._speaker.trace))
+        await self._charge()
+        await self._loop_turn.give_way()
+
+    async def _pass_on(self) -> None:
+        while self.ingest.holds:
+            await self._process()
+
+    async def _charge(self) -> None:
+        """Count the audio processed so far; waits if the client exceeds its audio rate."""
+        if new := await self.count():
+            self._frontend.metrics.audio(received=new / SAMPLE_RATE)
+            await self._speaker.heard(new / SAMPLE_RATE)
+
+    async def flush(self) -> None:
+        """End the speech so far. Raises ProtocolError within a sample."""
+        await self.deliver(await self.ingest.end())
+        await self._charge()
+
+    def follow_with(self, ingest: AnyIngest) -> None:
+        """Let another ingest process the audio that follows."""
+        self.ingest = ingest
+        self._counted = ingest.heard_samples
+
+    # ── the end ─────────────────────────────────────────────────────────────
+
+    async def end_speech(self) -> None:
+        """End the speech so far. Raises ProtocolError within a sample."""
+        async with self.holding:
+            await self.flush()
+
+    def finish(self) -> None:
+        """The audio has ended, and so has its speech."""
+        self.holding.close()
+
+    async def end(self) -> None:
+        """The audio has ended. Raises ProtocolError within a sample."""
+        async with self.holding:
+            await self.deliver(await self.ingest.end())
+            self.finish()
+            await self._charge()
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples that were processed so far."""
+        return self.ingest.total_samples
+
+    @property
+    def resting_at(self) -> int | None:
+        """The session sample from which another session can continue without cutting a word.
+
+        None within a turn, and while audio is being processed.
+        """
+        return None if self.holding.busy else self.ingest.resting_at
+
+
+class Channel(AudioIntake[AnyIngest]):
+    """One channel of audio whose speech goes to one processor session."""
+
+    def __init__(
+        self, frontend: Frontend, speaker: LiveSession, ingest: AnyIngest, link: ProcessorLink
+    ) -> None:
+        super().__init__(frontend, speaker, ingest)
+        self._link = link
+
+    async def found(self, events: list[GateEvent]) -> None:
+        """Endpointing found `events`, before the processor gets the speech: text may follow at
+        once."""
+
+    async def told(self, event: SessionEvent) -> None:
+        """The processor sent an event."""
+        raise NotImplementedError
+
+    def expect(self) -> int:
+        """See `Ingest.expect`."""
+        return self.ingest.expect(self._link.missing)
+
+    async def deliver(self, events: list[GateEvent]) -> None:
+        """Send speech to the processor."""
+        await self.found(events)
+        for event in events:
+            if isinstance(event, AudioChunk | FeaturePiece):
+                await self._link.add(event)
+
+    def finish(self) -> None:
+        """The audio has ended, and so has its speech."""
+        super().finish()
+        self._link.finish(self.heard_samples)
+
+    async def run(self) -> None:
+        """Send audio to the processor and take its events; see `ProcessorLink.run`."""
+        await self._link.run(self.told)
+
+
+class TextChannel(Channel[Ingest]):
+    """One channel of audio and its text, as `options` ask for it."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        speaker: LiveSession,
+        options: ChannelOptions,
+        on_text: OnText | None = None,
+        on_translation: OnTranslation | None = None,
+    ) -> None:
+        self._options = options
+        self._on_text = on_text
+        self._on_translation = on_translation
+        name = options.name or speaker.session
+        aligned = options.words == "aligned"
+        self._held = HeldWords() if aligned else None
+        opened = OpenSession(
+            session=name,
+            tenant=speaker.client.tenant,
+            language=options.language,
+            languages=options.languages,
+            context=options.context,
+            chunk_ms=frontend.chunk_ms(None),
+            partials=options.partials,
+            trace=speaker.trace,
+            admission=name,
+            words=aligned,
+            grid_words=options.words is not None,
+            translate=() if options.translate is None else (options.translate,),
+        )
+        link = frontend.link(opened, session=options.call, part=options.part, lead=frontend.lead())
+        ingest = _ingest(frontend, options, BEGIN, options.silence)
+        super().__init__(frontend, speaker, ingest, link)
+
+    async def listen_anew(self, silence: Silence | None) -> int:
+        """End the speech so far, return where that was, and listen to what follows."""
+        await self.end_speech()
+        at = self.heard_samples
+        start = ListeningPoint(at, at, at)
+        self.follow_with(_ingest(self._frontend, self._options, start, silence))
+        return at
+
+    async def text(self, event: Text) -> None:
+        """The channel has new text."""
+        if self._on_text is not None:
+            await self._on_text(event)
+
+    async def told(self, event: SessionEvent) -> None:
+        """Emit text and translations. With aligned words, finals wait for these."""
+        if isinstance(event, SegmentTranslation):
+            if self._on_translation is not None:
+                await self._on_translation(event)
+        elif self._held is not None and isinstance(event, Text | SegmentWords):
+            await self._emit(self._held.heard(event))
+        elif isinstance(event, Text):
+            await self.text(event)
+
+    async def run(self) -> None:
+        """Emit the channel's text. If the session fails, what is known is emitted before."""
+        failure: AuricleError | None = None
+        try:
+            await super().run()
+        except AuricleError as error:
+            failure = error
+        await self._emit([] if self._held is None else self._held.rest())
+        if failure is not None:
+            raise failure
+
+    async def _emit(self, texts: Iterable[Text]) -> None:
+        for event in texts:
+            await self.text(event)
+
+
+def _ingest(
+    frontend: Frontend, options: ChannelOptions, start: ListeningPoint, silence: Silence | None
+) -> Ingest:
+    turns = silence if isinstance(silence, TurnWait) else None
+    silence_ms = None if isinstance(silence, TurnWait) else silence
+    # Silence is dropped whatever the settings: the model would hallucinate words there.
+    endpointing = EndpointingOptions.over(frontend.settings, min_silence_ms=silence_ms, turns=turns)
+    return Ingest(
+        options.sample_rate,
+        options.encoding,
+        frontend.detector,
+        endpointing,
+        start=start,
+        judge=frontend.judge,
+    )
+
+
+class SessionEngine:
+    """One client's session: the channels of its audio, which end and drain together.
+
+    `left_at` is the session sample at which draining ended the session, None otherwise.
+    """
+
+    def __init__(self, frontend: Frontend, *channels: AudioIntake[Any]) -> None:
+        self._door = frontend.front_door
+        self.channels = list(channels)
+        self.left_at: int | None = None
+
+    @property
+    def heard_samples(self) -> int:
+        """The 16 kHz samples of the first channel that were processed so far."""
+        return self.channels[0].heard_samples if self.channels else 0
+
+    @property
+    def resting(self) -> bool:
+        """Whether all channels are between two segments."""
+        return all(channel.resting_at is not None for channel in self.channels)
+
+    async def receive(self, receiving: Callable[[], Awaitable[T]]) -> T | None:
+        """Return what `receiving` returns; None if draining ends the session before.
+
+        Draining must interrupt `receiving`; see `FrontDoor.interrupting`.
+        """
+        return await self._door.unless_draining(lambda: self.resting, receiving)
+
+    async def end(self) -> None:
+        """The client's audio has ended. Raises ProtocolError within a sample."""
+        for channel in self.channels:
+            await channel.end()
+
+    async def leave(self) -> int:
+        """End the session early, for draining.
+
+        Return the session sample from which another session can continue. Speech is cut if a
+        channel is within a segment. Raises ProtocolError within a sample of it.
+        """
+        if self.resting:
+            at = min((channel.resting_at or 0 for channel in self.channels), default=0)
+        else:
+            for channel in self.channels:
+                await channel.end_speech()
+            at = self.heard_samples
+        self.left_at = at  # before the last text may come
+        for channel in self.channels:
+            channel.finish()
+        return at
+
+    async def run(
+        self,
+        *tasks: Coroutine[Any, Any, None],
+        last: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Run `tasks`, one of which feeds the channels, until all text was emitted, then `last`.
+
+        Raises the first error of any task; the others are cancelled.
+        """
+        texts = [asyncio.create_task(channel.run()) for channel in self.channels]
+
+        async def whole() -> None:
+            await asyncio.gather(*texts)
+            if last is not None:
+                await last()
+
+        others = [*tasks, *(channel.holding.run() for channel in self.channels)]
+        whole_text = asyncio.create_task(whole())
+        await first_failure_or(whole_text, [*texts, *map(asyncio.create_task, others)])
+
+    async def follow(self, reading: Coroutine[Any, Any, None]) -> None:
+        """Run `reading`, which feeds the channels until the call is over, up to the last text.
+
+        If the client sent nothing for too long, its text is emitted before the DeadlineExceeded of
+        `reading` is raised.
+        """
+        late: list[DeadlineExceeded] = []
+
+        async def feed() -> None:
+            try:
+                await reading
+            except DeadlineExceeded as error:
+                late.append(error)
+            await self.end()
+            await asyncio.sleep(_LAST_TEXT_SECONDS)
+            raise WorkerUnavailable(f"a call's last text took longer than {_LAST_TEXT_SECONDS:g} s")
+
+        await self.run(feed())
+        if late:
+            raise late[0]
+
+
+def check_text_is_wanted(frontend: Frontend) -> None:
+    """Raise BadRequest if nothing takes the text of a call whose protocol returns none."""
+    if frontend.bus.state() is None and not frontend.settings.log_transcripts:
+        raise BadRequest(
+            "the text of calls goes to the transcript bus, which this server does not have: "
+            "set Frontend.nats_server"
+        )
