@@ -1,4 +1,4 @@
-"""Shares of right languages, and word errors, from spoken and written turns. Pure."""
+"""ConcurrencyLimit of right languages, and word errors, from spoken and written turns. Pure."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ from auricle.frontend.protocols.realtime.socket import RealtimeProtocol
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
-from auricle.frontend.transport.client_gone import ClientGone
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.disconnect import ClientDisconnected
+from auricle.frontend.transport.http_protocol import ServerConfig
 from auricle.frontend.transport.live_sessions import Record
-from auricle.frontend.transport.slots import Seat, Seats
+from auricle.frontend.transport.slots import SessionSlot, SessionSlots
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle_testing import wire
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 from benchmarks.live.inputs import LAST, STREAM
 
 _LAST = LAST.encode()
@@ -142,7 +142,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         settings,
         ("model",),
         ProcessorEndpoints(*[cast(Any, processor)] * 5, cast(Any, SteadyPulses())),
-        front_door(),
+        admission(),
         detector,
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),
@@ -156,12 +156,14 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
     async def app(scope: Any, receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
         socket = WebSocket(scope, receive, send)
         await socket.accept()
-        seat = Seats(1).take("client")
-        client = ClientSocket(socket, cast(Any, _Anyone()), 20.0, Record(path), cast(Seat, seat))
+        slot = SessionSlots(1).take("client")
+        client = ClientSocket(
+            socket, cast(Any, _Anyone()), 20.0, Record(path), cast(SessionSlot, slot)
+        )
         error: str | None = None
         try:
             await protocol.serve(client)
-        except ClientGone:
+        except ClientDisconnected:
             pass
         except AuricleError as raised:
             error = str(raised)
@@ -174,7 +176,7 @@ async def serving(path: str, data: bytes, detector: VoiceDetector) -> Outcome:
         except Exception as failure:
             ended.set_exception(failure)
 
-    config = DoorConfig(
+    config = ServerConfig(
         owned,
         connections=Connections(ConnectionLimits()),
         ws=WebSocketProtocol,

@@ -11,7 +11,7 @@ import numpy as np
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.voice_activity import Floats, VoiceState
 from auricle.frontend.audio.voice_activity import VoiceDetector
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.protocol.sessions import (
     Accepted,
     EndAudio,
@@ -112,12 +112,12 @@ class Processor:
         return session.end() if isinstance(message, EndAudio) else session.push(message)
 
 
-def front_door(*, leaving: bool = False) -> FrontDoor:
-    """Return a front door with room for one session; `leaving`: all sessions end at once."""
-    door = FrontDoor(cast(Any, None), 1)
-    if leaving:
-        door.leave(0.0)
-    return door
+def admission(*, draining: bool = False) -> SessionAdmission:
+    """Return a front admission with room for one session; `draining`: all sessions end at once."""
+    admission = SessionAdmission(cast(Any, None), 1)
+    if draining:
+        admission.begin_drain(0.0)
+    return admission
 
 
 class SteadyPulses:

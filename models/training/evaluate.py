@@ -50,7 +50,7 @@ def utterances(corpus: Corpus, sentences: int, count: int) -> list[tuple[np.ndar
 def measure(
     model: Path, corpus: Path, per_length: int, wordless: int = _WORDLESS
 ) -> dict[str, float]:
-    """Rates as fractions; `words_on_noise` is words written per recording without speech."""
+    """RateLimiter as fractions; `words_on_noise` is words written per recording without speech."""
     reference = Reference(model)
     codes = codes_of(reference.languages)
     figures: dict[str, float] = {}

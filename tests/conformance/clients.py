@@ -426,7 +426,7 @@ class KServe(RpcClient):
                     text = told.error_message
                 elif kserve.is_final(told.infer_response):
                     finals += filter(None, [kserve.text_of(told.infer_response)])
-                if kserve.is_last(told) and not self.served.door.leaving:
+                if kserve.is_last(told) and not self.served.admission.draining:
                     await self._call.done_writing()
         return await self.status(finals, error, text)
 

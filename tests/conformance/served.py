@@ -20,7 +20,7 @@ from auricle.frontend.transport.access.keys import ApiKey, KeyRing
 from auricle.frontend.transport.app import create_app
 from auricle.frontend.transport.grpc.server import RpcServer
 from auricle.frontend.transport.server import connections_of, server_config
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpServer
 from auricle.process.metrics import Registry
 from auricle.protocol.annotation import SegmentTranslation
@@ -98,7 +98,7 @@ class Served:
         self.bus = KeptBus()
         self.processor = FallibleProcessor()
         self.frontend = frontend(self.bus, self.processor, grpc_port=0, **settings)
-        self.door = self.frontend.front_door
+        self.admission = self.frontend.admission
         self.access = Access(KeyRing(keys))
         self.port = 0
         unused = cast(Any, None)
@@ -110,7 +110,7 @@ class Served:
             cast(Any, SimpleNamespace(diagnose=unused)),
             Tokens(None, PURPOSE),
         )
-        self._rates = Rates(0.0, "requests")
+        self._rates = RateLimiter(0.0, "requests")
 
     def serving(self, transport: str) -> Any:
         """Serve at `port`, by `websocket`, `grpc` or the name of a protocol with a TCP port."""
@@ -148,7 +148,7 @@ class Served:
 
     @asynccontextmanager
     async def _grpc(self) -> AsyncIterator[None]:
-        server = RpcServer(self.frontend.settings, self._services, self.door, self._rates)
+        server = RpcServer(self.frontend.settings, self._services, self.admission, self._rates)
         await server.open()
         assert server.port is not None
         self.port = server.port
@@ -162,7 +162,7 @@ class Served:
         connections = connections_of(self.frontend.settings)
         protocol = TCP[name](self.frontend, self.access)
         sessions = self.frontend.live_sessions
-        server = TcpServer(protocol, connections, self._rates, self.door, sessions)
+        server = TcpServer(protocol, connections, self._rates, self.admission, sessions)
         listener = socket.socket()
         self.port = _bound(listener)
         await server.start(listener)

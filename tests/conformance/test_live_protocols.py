@@ -122,16 +122,16 @@ async def drained_when_quiet(client: LiveClient) -> None:
 
 async def drained_in_speech(client: LiveClient) -> None:
     """Draining waits for the end of the segment, up to its deadline."""
-    door = client.served.door
+    admission = client.served.admission
     await speaks(client)
     for _ in range(10):
-        door.leave(60.0)
+        admission.begin_drain(60.0)
         await asyncio.sleep(SHORT_SECONDS / 10)
-    assert door.open == 1
+    assert admission.open == 1
 
 
 async def arrives_late(client: LiveClient) -> None:
-    client.served.door.leave(60.0)
+    client.served.admission.begin_drain(60.0)
     await connects(client)
 
 
@@ -152,7 +152,7 @@ async def unforeseen(client: LiveClient) -> None:
 
 async def vanishes(client: LiveClient) -> None:
     await speaks(client)
-    await soon(lambda: client.served.door.open)
+    await soon(lambda: client.served.admission.open)
     await client.leave()
 
 
@@ -226,7 +226,7 @@ async def draining(served: Served, seconds: float | None) -> AsyncIterator[None]
 
     async def poll(seconds: float) -> None:
         while True:
-            served.door.leave(seconds)
+            served.admission.begin_drain(seconds)
             await asyncio.sleep(SHORT_SECONDS / 10)
 
     polling = None if seconds is None else asyncio.create_task(poll(seconds))
@@ -250,7 +250,7 @@ async def observed(protocol: str, behaviour: Behaviour, log: pytest.LogCaptureFi
         async with draining(served, behaviour.drain_seconds):
             ending = Ending("left") if behaviour.gone else await client.ended()
         await client.leave()
-        await soon(lambda: served.door.open == 0)
+        await soon(lambda: served.admission.open == 0)
         await asyncio.sleep(0.01)
     assert DETAIL not in ending.text
     assert (DETAIL in log.text) is behaviour.has_detail

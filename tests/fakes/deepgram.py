@@ -21,7 +21,7 @@ from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.deepgram.live import listen_protocol
 from auricle.frontend.transport.access.keys import ANYONE
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 from tests.fakes.front import Front
 
 AUDIO = "encoding=linear16&sample_rate=16000"
@@ -60,7 +60,7 @@ class Client:
     async def heard(self, seconds: float) -> None:
         self.charged += seconds
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:
@@ -74,7 +74,7 @@ class Client:
 async def served(
     *messages: str | bytes,
     query: str = AUDIO,
-    leaving: bool = False,
+    draining: bool = False,
     protocol: Callable[[Frontend], Any] = listen_protocol,
     turns: Any = None,
 ) -> Client:
@@ -84,7 +84,7 @@ async def served(
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        front_door(leaving=leaving),
+        admission(draining=draining),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

@@ -14,16 +14,16 @@ import uvloop
 from starlette.types import ASGIApp
 
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.http_protocol import DoorConfig
-from auricle.frontend.transport.server import DoorServer
+from auricle.frontend.transport.http_protocol import ServerConfig
+from auricle.frontend.transport.server import FrontendServer
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from tests.fakes.clock import Clock
 
 
-class PromptServer(DoorServer):
+class PromptServer(FrontendServer):
     """Stops when it is told: uvicorn looks every 0.1 s, and tests have hundreds of servers."""
 
-    def __init__(self, config: DoorConfig) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         super().__init__(config)
         self._told = asyncio.Event()
 
@@ -66,7 +66,7 @@ class Door:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.port = listener.getsockname()[1]
-            config = DoorConfig(
+            config = ServerConfig(
                 app,
                 connections=self.connections,
                 log_config=None,

@@ -25,10 +25,10 @@ from auricle.frontend.protocols.stream.resume import PURPOSE
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
 from auricle.frontend.transport.access_log import logged
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import create_app
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.http_protocol import ServerConfig
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.process.metrics import Registry
 from tests.fakes.doors import PromptServer
@@ -67,13 +67,13 @@ class Front:
         self.access = Access(KeyRing(keys))
         made = FrontendSettings(**settings)
         registry = CollectorRegistry()
-        door = FrontDoor(cast(Any, self.processors), made.max_sessions)
+        admission = SessionAdmission(cast(Any, self.processors), made.max_sessions)
         unused = cast(Any, None)
         self.frontend = Frontend(
             made,
             served_names(made),
             cast(Any, self.processors),
-            door,
+            admission,
             unused,
             NoBus(),
             FrontendMetrics(registry, made),
@@ -100,7 +100,7 @@ class Front:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            config = DoorConfig(
+            config = ServerConfig(
                 app,
                 connections=Connections(ConnectionLimits()),
                 log_config=None,

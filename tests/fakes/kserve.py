@@ -17,7 +17,7 @@ from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.server import RpcServer
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from tests.fakes.rpc import bearer
 from tests.fakes.tcp_port import frontend
 
@@ -113,8 +113,8 @@ class Service:
             processors=processors,
         )
         settings = self.frontend.settings.model_copy(update={"grpc_port": 0})
-        rates = Rates(0.0, "requests")
-        server = RpcServer(settings, cast(Any, services), self.frontend.front_door, rates)
+        rates = RateLimiter(0.0, "requests")
+        server = RpcServer(settings, cast(Any, services), self.frontend.admission, rates)
         await server.open()
         try:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:

@@ -18,9 +18,9 @@ from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 
@@ -44,7 +44,7 @@ def frontend(
         made,
         ("demo",),
         endpoints,
-        FrontDoor(
+        SessionAdmission(
             cast(Any, SimpleNamespace(admit=_Absent(), loads=SimpleNamespace(staying=list))),
             made.max_sessions,
         ),
@@ -68,9 +68,9 @@ class Port:
         self.frontend = frontend(bus, **settings)
         self.access = Access(KeyRing(keys))
         self.connections = Connections(limits or ConnectionLimits())
-        rates = Rates(self.frontend.settings.max_handshakes_per_address, "requests")
+        rates = RateLimiter(self.frontend.settings.max_handshakes_per_address, "requests")
         protocol = speaks(self.frontend, self.access)
-        door, sessions = self.frontend.front_door, self.frontend.live_sessions
+        door, sessions = self.frontend.admission, self.frontend.live_sessions
         self._server = TcpServer(protocol, self.connections, rates, door, sessions)
         self.number = 0
 

@@ -27,10 +27,10 @@ def _can(means: str) -> Any:
 class ProtocolCapabilities:
     """Each is what a client asks for, or is told, in the protocol's own word; empty: not there.
 
-    `way` is the route, as `WS /v1/audio/stream`, and `page` its file in docs/.
+    `route` is its address, as `WS /v1/audio/stream`, and `page` its file in docs/.
     """
 
-    way: str
+    route: str
     page: str
     partials: str = _can("text of the open segment that may still change")
     committed: str = _can("text that will not change, before its segment or recording ends")
@@ -49,7 +49,7 @@ class ProtocolCapabilities:
 # What a deployment can do beside text, as `GET /v1/models` says it.
 
 
-class Abilities(msgspec.Struct, frozen=True):
+class ServerCapabilities(msgspec.Struct, frozen=True):
     """What a session may ask for beside text, and in which languages.
 
     `words` and `speakers` say whether there is a model for them. `translate` has the languages into
@@ -66,11 +66,11 @@ class Abilities(msgspec.Struct, frozen=True):
     languages: tuple[str, ...]
 
 
-def abilities_of(
+def server_capabilities(
     settings: FrontendSettings, spoken: LanguageSupport, directions: Directions
-) -> Abilities:
+) -> ServerCapabilities:
     """Return what the models can that the settings name."""
-    return Abilities(
+    return ServerCapabilities(
         words=settings.align_model is not None,
         speakers=settings.speaker_model is not None,
         translate=directions.targets,
@@ -91,8 +91,8 @@ def spoken_by(model: Path) -> LanguageSupport:
 
 def schemas() -> dict[str, Mapping[str, Any]]:
     """Return the JSON Schema of the above, by its name."""
-    found = msgspec.json.schema_components([Abilities], ref_template="{name}")[1]
-    said = inspect.cleandoc(Abilities.__doc__ or "")
+    found = msgspec.json.schema_components([ServerCapabilities], ref_template="{name}")[1]
+    said = inspect.cleandoc(ServerCapabilities.__doc__ or "")
     return {name: schema | {"description": said} for name, schema in found.items()}
 
 

@@ -18,7 +18,7 @@ from auricle.frontend.audio.chunks import GateEvent
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest, Judge
 from auricle.frontend.audio.turn_detection import TurnDetector
 from auricle.frontend.audio.voice_activity import VoiceDetector
-from auricle.frontend.capabilities import Abilities, abilities_of, spoken_by
+from auricle.frontend.capabilities import ServerCapabilities, server_capabilities, spoken_by
 from auricle.frontend.exporters.timing import SessionTimer, TextLags
 from auricle.frontend.exporters.transcripts import TranscriptBus, TranscriptLog, TranscriptSource
 from auricle.frontend.link.processor_link import (
@@ -29,7 +29,7 @@ from auricle.frontend.link.processor_link import (
 )
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import KeyLimits
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.process.tracing import OFF, Tracer
 from auricle.protocol.sessions import OpenSession, ResumePoint
@@ -52,7 +52,7 @@ class Frontend:
     settings: FrontendSettings
     models: tuple[str, ...]
     endpoints: ProcessorEndpoints
-    front_door: FrontDoor
+    admission: SessionAdmission
     detector: VoiceDetector
     bus: TranscriptBus
     metrics: FrontendMetrics
@@ -65,9 +65,9 @@ class Frontend:
         return self.models[0]
 
     @cached_property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ServerCapabilities:
         """What clients are told that a session may ask for."""
-        return abilities_of(self.settings, self.spoken, self.directions)
+        return server_capabilities(self.settings, self.spoken, self.directions)
 
     @cached_property
     def spoken(self) -> LanguageSupport:
@@ -95,7 +95,7 @@ class Frontend:
     @cached_property
     def live_sessions(self) -> LiveSessions:
         """What lets in and settles the sessions and recordings of all ways in."""
-        return LiveSessions(self.front_door, self.key_limits, self.metrics, self.tracer)
+        return LiveSessions(self.admission, self.key_limits, self.metrics, self.tracer)
 
     def chunk_ms(self, wanted: int | None) -> int:
         """Return a session's chunk length in ms: `wanted`, or the server's."""

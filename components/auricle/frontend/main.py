@@ -43,20 +43,20 @@ from auricle.frontend.protocols.transcriptions.translating import (
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.routes import Ports, rpc_ways, socket_ways
+from auricle.frontend.routes import TcpPorts, grpc_methods, websocket_routes
 from auricle.frontend.transport.access.gate import Access, access_of
 from auricle.frontend.transport.access.keys_file import KeysFile
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services, create_app
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.server import RpcServer
 from auricle.frontend.transport.server import (
-    DoorServer,
+    FrontendServer,
     HandshakeLimit,
     connections_of,
     server_config,
 )
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.process.draining import Drain
@@ -114,7 +114,7 @@ async def run(settings: FrontendSettings) -> None:
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = access_of(settings)
     listener = listen(settings.host, settings.port)
-    ports, port = Ports(settings, access, listen), listener.getsockname()[1]
+    ports, port = TcpPorts(settings, access, listen), listener.getsockname()[1]
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
     endpoints = await _processors(runtime)
@@ -126,10 +126,10 @@ async def run(settings: FrontendSettings) -> None:
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
     tracer = Tracer("Frontend", settings.otlp_endpoint, settings.namespace)
-    front_door = FrontDoor(endpoints, settings.max_sessions)
-    _show(front_door, metrics, runtime, settings)
+    admission = SessionAdmission(endpoints, settings.max_sessions)
+    _show(admission, metrics, runtime, settings)
     frontend = Frontend(
-        *(settings, served_names(settings), endpoints, front_door, detector, bus, metrics, tracer),
+        *(settings, served_names(settings), endpoints, admission, detector, bus, metrics, tracer),
         turns=turns,
     )
     diagnostician = Diagnostician(
@@ -138,24 +138,24 @@ async def run(settings: FrontendSettings) -> None:
     services = build_services(
         frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
     )
-    rates = Rates(settings.max_handshakes_per_address, "requests")
+    rates = RateLimiter(settings.max_handshakes_per_address, "requests")
     connections = connections_of(settings)
     operations = _operations(runtime, frontend, access, diagnostician, connections)
     app = HandshakeLimit(_routes(services, operations, settings), rates)
     metrics.connections.set_function(lambda: len(connections))
-    server = DoorServer(server_config(settings, app, connections))
+    server = FrontendServer(server_config(settings, app, connections))
     runtime.tasks.start(connections.run(), "connections")
     runtime.tasks.start(detector.run(), "voice activity")
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
-    rpc = RpcServer(settings, services, front_door, rates)
+    rpc = RpcServer(settings, services, admission, rates)
     await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections, rates)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     _report_listening(settings, port)
     try:
-        model, drain = _dynamo_model(frontend), _drain(front_door, settings)
+        model, drain = _dynamo_model(frontend), _drain(admission, settings)
         await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
     finally:
         server.should_exit = True
@@ -184,21 +184,24 @@ def _report_listening(settings: FrontendSettings, port: int) -> None:
 
 
 def _show(
-    front_door: FrontDoor, metrics: FrontendMetrics, runtime: Runtime, settings: FrontendSettings
+    admission: SessionAdmission,
+    metrics: FrontendMetrics,
+    runtime: Runtime,
+    settings: FrontendSettings,
 ) -> None:
-    metrics.sessions.set_function(lambda: front_door.open)
+    metrics.sessions.set_function(lambda: admission.open)
     runtime.description.parts = lambda: Parts(
-        load=LoadNow("sessions", front_door.open, settings.max_sessions)
+        load=LoadNow("sessions", admission.open, settings.max_sessions)
     )
 
 
-def _drain(front_door: FrontDoor, settings: FrontendSettings) -> Drain:
+def _drain(admission: SessionAdmission, settings: FrontendSettings) -> Drain:
     seconds = settings.drain_seconds
     return Drain(
-        lambda: front_door.leave(_CUT_SHARE * seconds, _RECORDINGS_SHARE * seconds),
+        lambda: admission.begin_drain(_CUT_SHARE * seconds, _RECORDINGS_SHARE * seconds),
         told_seconds=_TOLD_SECONDS,
         deadline=seconds,
-        cut=lambda: front_door.leave(0.0),
+        cut=lambda: admission.begin_drain(0.0),
     )
 
 
@@ -231,12 +234,12 @@ def build_services(
     tokens: Tokens,
 ) -> Services:
     async def processors() -> int:
-        leaving = frontend.front_door.leaving
-        return 0 if leaving else len(await frontend.endpoints.open.instances())
+        draining = frontend.admission.draining
+        return 0 if draining else len(await frontend.endpoints.open.instances())
 
     settings = frontend.settings
     sockets = SocketSessions(
-        *(access, frontend.front_door, frontend.live_sessions, settings.slow_reader_seconds)
+        *(access, frontend.admission, frontend.live_sessions, settings.slow_reader_seconds)
     )
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
     stream = StreamProtocol(frontend, resuming)
@@ -262,10 +265,10 @@ def build_services(
         listen_openapi=LISTEN_OPENAPI,
         registry=registry,
         processors=processors,
-        rpc_methods=rpc_ways(frontend, access, transcriber, processors),
+        rpc_methods=grpc_methods(frontend, access, transcriber, processors),
         diagnose=diagnostician.diagnose,
         metrics_need_key=frontend.settings.metrics_need_key,
-        sockets=socket_ways(frontend, access, sockets),
+        sockets=websocket_routes(frontend, access, sockets),
     )
 
 
@@ -283,16 +286,16 @@ def _operations(
     diagnostician: Diagnostician,
     connections: Connections,
 ) -> OperationsRoutes:
-    front_door, limit = frontend.front_door, frontend.settings.max_sessions
+    admission, limit = frontend.admission, frontend.settings.max_sessions
 
     def own() -> FrontendState:
-        return FrontendState(front_door.open, limit, len(connections), front_door.leaving)
+        return FrontendState(admission.open, limit, len(connections), admission.draining)
 
     gatherer = Gatherer.of(runtime, diagnostician.look)
     observatory = Observatory(
         gatherer.gather, own, lambda: access.needs_keys, frontend.text_lags.watch
     )
-    return OperationsRoutes(access, front_door, observatory, diagnostician.diagnose)
+    return OperationsRoutes(access, admission, observatory, diagnostician.diagnose)
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:

@@ -23,18 +23,18 @@ from auricle.frontend.transport.access.gate import Access, check_keyless
 from auricle.frontend.transport.app import WebSocketSessions
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.incoming import Methods
-from auricle.frontend.transport.late_websockets import LateSockets
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.in_band_auth import InBandAuthSockets
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle.frontend.transport.websockets import SocketSessions
 from auricle.process.metrics import report_status
 
 
-def socket_ways(
+def websocket_routes(
     frontend: Frontend, access: Access, sockets: SocketSessions
 ) -> Mapping[str, WebSocketSessions]:
     """Return what serves a socket of each path."""
-    late = LateSockets(frontend.front_door, frontend.live_sessions)
+    late = InBandAuthSockets(frontend.admission, frontend.live_sessions)
     return {
         "/v1/realtime/translations": partial(
             sockets.serve, protocol=translations_protocol(frontend)
@@ -48,7 +48,7 @@ def socket_ways(
 # The services of the gRPC port.
 
 
-def rpc_ways(
+def grpc_methods(
     frontend: Frontend,
     access: Access,
     transcriber: RecordingTranscriber,
@@ -65,7 +65,7 @@ def rpc_ways(
 # The ways in that have a TCP port of their own, as far as the settings name one.
 
 
-class Ports:
+class TcpPorts:
     """Binds the ports when it is made; serves them from `open` to `close`."""
 
     def __init__(
@@ -82,12 +82,12 @@ class Ports:
         self._listeners = {name: listen(settings.host, number) for name, number in used.items()}
         self._servers: list[TcpServer] = []
 
-    async def open(self, frontend: Frontend, connections: Connections, rates: Rates) -> None:
+    async def open(self, frontend: Frontend, connections: Connections, rates: RateLimiter) -> None:
         """Accept clients."""
         for name, listener in self._listeners.items():
             protocol = self._protocol(name, frontend)
             sessions = frontend.live_sessions
-            server = TcpServer(protocol, connections, rates, frontend.front_door, sessions)
+            server = TcpServer(protocol, connections, rates, frontend.admission, sessions)
             self._servers.append(server)
             await server.start(listener)
             report_status(f"{name} at {self._host}:{listener.getsockname()[1]}")

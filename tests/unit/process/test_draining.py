@@ -13,7 +13,7 @@ from auricle.core.aio import within
 from auricle.core.errors import Overloaded
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.process.draining import Drain
 from auricle.processor.pools import EncodePool, PdPool, Placement
 from auricle.workers.pd.worker import LiveSegments
@@ -80,37 +80,41 @@ async def test_an_encode_worker_that_drains_is_left_at_once() -> None:
 
 def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
     clock = Clock(0.0)
-    door = FrontDoor(None, 4, clock)  # type: ignore[arg-type]
-    with door.counted("a"):
-        assert not door.leaving and not door.ends(lambda: True)
-        assert door.leave(10.0) == 1
-        with pytest.raises(Overloaded, match="shutting down"), door.counted("a"):
+    admission = SessionAdmission(None, 4, clock)  # type: ignore[arg-type]
+    with admission.slot("a"):
+        assert not admission.draining and not admission.must_end(lambda: True)
+        assert admission.begin_drain(10.0) == 1
+        with pytest.raises(Overloaded, match="shutting down"), admission.slot("a"):
             pass
         clock.now = 9.0
-        door.leave(10.0)  # asked again: nothing is put off
-        assert door.leaving and door.ends(lambda: True) and not door.ends(lambda: False)
+        admission.begin_drain(10.0)  # asked again: nothing is put off
+        assert (
+            admission.draining
+            and admission.must_end(lambda: True)
+            and not admission.must_end(lambda: False)
+        )
         clock.now = 10.0
-        assert door.ends(lambda: False)
-    assert door.leave(10.0) == 0
+        assert admission.must_end(lambda: False)
+    assert admission.begin_drain(10.0) == 0
 
 
 async def test_a_frontend_that_goes_finishes_recordings_and_takes_no_new_ones() -> None:
-    door = FrontDoor(None, 4)  # type: ignore[arg-type]
-    with door.recording() as over:
-        assert door.leave(10.0) == 1
+    admission = SessionAdmission(None, 4)  # type: ignore[arg-type]
+    with admission.recording() as over:
+        assert admission.begin_drain(10.0) == 1
         assert not over.done()
-        with pytest.raises(Overloaded, match="shutting down"), door.recording():
+        with pytest.raises(Overloaded, match="shutting down"), admission.recording():
             pass
-    assert door.leave(10.0) == 0
+    assert admission.begin_drain(10.0) == 0
 
 
 def test_sessions_are_asked_to_look_for_as_long_as_the_frontend_goes() -> None:
-    door, looked = FrontDoor(None, 4), []  # type: ignore[arg-type]
-    with door.interrupting(lambda: looked.append(1)):
+    admission, looked = SessionAdmission(None, 4), []  # type: ignore[arg-type]
+    with admission.interrupting(lambda: looked.append(1)):
         assert not looked
-        door.leave(10.0)
-        door.leave(10.0)
-    door.leave(10.0)
+        admission.begin_drain(10.0)
+        admission.begin_drain(10.0)
+    admission.begin_drain(10.0)
     assert len(looked) == 2
 
 

@@ -1,4 +1,4 @@
-"""Shares what was gathered among all who look, and says how many may."""
+"""ConcurrencyLimit what was gathered among all who look, and says how many may."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from auricle.core.limits import check as check_text
 from auricle.frontend.ops.dashboard import EVERY_SECONDS, Observatory
 from auricle.frontend.ops.documents import Examination, Operations, StreamEnd
 from auricle.frontend.transport.access.gate import Access
-from auricle.frontend.transport.admission import FrontDoor
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import SessionAdmission
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.ops.checks import findings
 from auricle.protocol.diagnosis import Diagnosis
 
@@ -40,7 +40,7 @@ class EventStream(Response):
     def __init__(
         self,
         observatory: Observatory,
-        front_door: FrontDoor,
+        admission: SessionAdmission,
         check: Callable[[], None],
         session: str | None,
         every_seconds: float,
@@ -48,14 +48,14 @@ class EventStream(Response):
         """`check` raises once the client's key may no longer be used; `session` is the chosen."""
         super().__init__()
         self._observatory = observatory
-        self._front_door = front_door
+        self._admission = admission
         self._check = check
         self._session = session
         self._every_seconds = every_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as an ASGI application. Raises RateLimited if too many look."""
-        with self._observatory.viewer(), suppress(ClientGone):
+        with self._observatory.viewer(), suppress(ClientDisconnected):
             sending = asyncio.create_task(self._send(send))
             await first_failure_or(sending, [asyncio.create_task(_gone(receive))])
 
@@ -71,8 +71,8 @@ class EventStream(Response):
     async def _events(self) -> AsyncGenerator[bytes, None]:
         woken = asyncio.Event()
         try:
-            with self._front_door.interrupting(woken.set):
-                while not self._front_door.leaving:
+            with self._admission.interrupting(woken.set):
+                while not self._admission.draining:
                     self._check()
                     yield _event("operations", await self._observatory.now(self._session))
                     with suppress(TimeoutError):
@@ -91,7 +91,7 @@ def _event(name: str, data: msgspec.Struct) -> bytes:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    raise ClientGone
+    raise ClientDisconnected
 
 
 _SCOPE = "operations"
@@ -105,7 +105,7 @@ class OperationsRoutes:
     """What the routes need. `diagnose` probes all workers, or raises RateLimited."""
 
     access: Access
-    front_door: FrontDoor
+    admission: SessionAdmission
     observatory: Observatory
     diagnose: Callable[[], Awaitable[Diagnosis]]
     every_seconds: float = EVERY_SECONDS  # between two documents of a stream
@@ -141,9 +141,7 @@ class OperationsRoutes:
 
             check()
             check_text("session", session, _NAME)
-            return EventStream(
-                self.observatory, self.front_door, check, session, self.every_seconds
-            )
+            return EventStream(self.observatory, self.admission, check, session, self.every_seconds)
 
     def _add_examination(self, app: FastAPI) -> None:
         answers = _answers("application/json", "Examination", "another diagnosis is being made")

@@ -15,12 +15,12 @@ from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.engine import SessionEngine, TextChannel, check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.admission import about_to_go
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import shutting_down
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
 
-CAPABILITIES = ProtocolCapabilities(way="AudioSocket", page="telephones.md")
+CAPABILITIES = ProtocolCapabilities(route="AudioSocket", page="telephones.md")
 
 
 # The frames of AudioSocket: a byte that says what it is, two of length, and a payload. No I/O.
@@ -164,7 +164,7 @@ class _Call:
             elif frame.kind != AudioSocketKind.DTMF:
                 raise ProtocolError(f"a frame of kind 0x{frame.kind:02x} cannot come within a call")
             frame = await self._next(idle, "the next audio")
-        with suppress(ClientGone):
+        with suppress(ClientDisconnected):
             await self._connection.send(HANG_UP)
 
     async def _next(self, seconds: float, what: str) -> AudioSocketFrame | None:
@@ -175,11 +175,11 @@ class _Call:
         while (frame := self._parser.next()) is None:
             try:
                 data = await self.engine.receive(lambda: self._connection.read(seconds, what))
-            except ClientGone:
+            except ClientDisconnected:
                 return None
             if data is None:
                 if not self.engine.channels:
-                    raise about_to_go()
+                    raise shutting_down()
                 return None
             self._parser.feed(data)
         await self._turn.give_way()

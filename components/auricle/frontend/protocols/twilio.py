@@ -19,13 +19,13 @@ from auricle.frontend.session.engine import SessionEngine, TextChannel, check_te
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import first_message
-from auricle.frontend.transport.client_gone import ClientBrokeProtocol, ClientGone
-from auricle.frontend.transport.late_websockets import LateProtocol, LateSocket
+from auricle.frontend.transport.disconnect import ClientDisconnected, ProtocolViolation
+from auricle.frontend.transport.in_band_auth import InBandAuthProtocol, InBandAuthSocket
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.request_errors import json_fault
 
 CAPABILITIES = ProtocolCapabilities(
-    way="WS /v1/twilio",
+    route="WS /v1/twilio",
     page="telephones.md",
     language="language",
     keywords="context",
@@ -173,10 +173,10 @@ NAME = "twilio"
 _MOST_BEFORE_START = 8  # messages, of a client that nobody knows yet
 
 
-def twilio_protocol(frontend: Frontend, access: Access) -> LateProtocol:
+def twilio_protocol(frontend: Frontend, access: Access) -> InBandAuthProtocol:
     """Return the protocol of `/v1/twilio`, for the frontend's event loop."""
     calls = TwilioCalls(frontend, access)
-    return LateProtocol(NAME, calls.serve, lambda: check_text_is_wanted(frontend))
+    return InBandAuthProtocol(NAME, calls.serve, lambda: check_text_is_wanted(frontend))
 
 
 class TwilioCalls:
@@ -186,7 +186,7 @@ class TwilioCalls:
         self._frontend = frontend
         self._access = access
 
-    async def serve(self, socket: LateSocket) -> None:
+    async def serve(self, socket: InBandAuthSocket) -> None:
         """Serve one stream until its text is on the bus. Raises AuricleError if it fails."""
         call = await self._begun(socket)
         client = self._client(call, socket)
@@ -209,7 +209,7 @@ class TwilioCalls:
             engine = SessionEngine(self._frontend, *channels.values())
             await engine.follow(self._read(socket, engine, channels))
 
-    async def _begun(self, socket: LateSocket) -> Call:
+    async def _begun(self, socket: InBandAuthSocket) -> Call:
         """Return the call, once its `start` has come."""
         seconds = self._frontend.settings.start_timeout_seconds
         for _ in range(_MOST_BEFORE_START):
@@ -221,7 +221,7 @@ class TwilioCalls:
                 break
         raise ProtocolError("the start message must come before others")
 
-    def _client(self, call: Call, socket: LateSocket) -> ClientAccount:
+    def _client(self, call: Call, socket: InBandAuthSocket) -> ClientAccount:
         """Return the client whose key was sent: in the call's parameters, or in a header."""
         if call.secret is not None:
             return self._access.holder(call.secret, "live")
@@ -232,16 +232,16 @@ class TwilioCalls:
         return self._access.client(socket.headers, "live")
 
     async def _read(
-        self, socket: LateSocket, engine: SessionEngine, channels: Mapping[str, TextChannel]
+        self, socket: InBandAuthSocket, engine: SessionEngine, channels: Mapping[str, TextChannel]
     ) -> None:
         """Feed the channels until the call is over, or the server leaves and nobody speaks."""
         idle = self._frontend.settings.idle_timeout_seconds
         while True:
             try:
                 text = await engine.receive(lambda: socket.receive(idle, "the next media message"))
-            except ClientBrokeProtocol:
+            except ProtocolViolation:
                 raise
-            except ClientGone:
+            except ClientDisconnected:
                 return
             if text is None:
                 socket.goes()

@@ -33,7 +33,7 @@ from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.sessions import SegmentFinal
 
 CAPABILITIES = ProtocolCapabilities(
-    way="WS /v1/vapi",
+    route="WS /v1/vapi",
     page="telephones.md",
     partials="transcriptType",
     language="language",
@@ -138,9 +138,9 @@ class VapiCalls:
         self._frontend.check_model(parse_options(query).model or None)
 
     async def serve(self, socket: ClientSocket) -> None:
-        """Serve one call until it is over, which Vapi says by leaving: then ClientGone is raised.
+        """Serve one call; Vapi ends it by disconnecting, which raises ClientDisconnected.
 
-        Raises AuricleError if it fails.
+        Raises AuricleError if the call fails.
         """
         options = parse_options(socket.query_string)
         seconds = self._frontend.settings.start_timeout_seconds
@@ -150,7 +150,7 @@ class VapiCalls:
         sessions: list[LiveSession] = [socket]
         async with AsyncExitStack() as further:
             for _ in range(1, start.channels):
-                another = live.session(Record(NAME), socket.client, socket.sharer)
+                another = live.session(Record(NAME), socket.client, socket.fairness_key)
                 sessions.append(await further.enter_async_context(another))
             audio = ChannelOptions(
                 sample_rate=start.sample_rate,
@@ -187,4 +187,4 @@ class VapiCalls:
             self._frontend.metrics.bytes("websocket", len(data))
             for channel, samples in zip(channels, interleaved.split(data), strict=True):
                 await channel.take(samples)
-        socket.goes_at(engine.heard_samples)
+        socket.end_early(engine.heard_samples)

@@ -21,8 +21,8 @@ from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.admission import about_to_go
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import shutting_down
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.options import context_of
 from auricle.frontend.transport.request_errors import json_fault
@@ -30,7 +30,7 @@ from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
 from auricle.protocol.sessions import SegmentFinal
 
 CAPABILITIES = ProtocolCapabilities(
-    way="Wyoming",
+    route="Wyoming",
     page="wyoming.md",
     committed="transcript-chunk",
     language="language",
@@ -307,14 +307,14 @@ class _Conversation:
     async def _next(self, seconds: float, what: str, *, leave_at_once: bool) -> Event:
         """Return the next event. Raises Overloaded where the server leaves: its deadline is over,
         or, with `leave_at_once`, nothing was being said."""
-        door = self._frontend.front_door
+        admission = self._frontend.admission
         while (event := self._parser.next()) is None:
-            data = await door.unless_draining(
+            data = await admission.unless_draining(
                 lambda: leave_at_once, lambda: self._connection.read(seconds, what)
             )
             if data is None:
                 # Half a command must not be taken for a whole one, so there is no text either.
-                raise about_to_go()
+                raise shutting_down()
             self._parser.feed(data)
         await self._turn.give_way()
         return event
@@ -342,7 +342,7 @@ class _Conversation:
                     await self._connection.send(chunk)
 
             async def last() -> None:
-                with suppress(ClientGone):  # it may leave once it has the text
+                with suppress(ClientDisconnected):  # it may leave once it has the text
                     await self._connection.send(transcript.whole())
 
             channel = TextChannel(self._frontend, session, options, told)

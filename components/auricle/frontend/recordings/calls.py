@@ -26,7 +26,7 @@ from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.grpc.incoming import Context, Incoming, only_message, warn
 from auricle.frontend.transport.live_sessions import Record
-from auricle.frontend.transport.slots import Seats
+from auricle.frontend.transport.slots import SessionSlots
 from auricle.transcript.words import NO_ALIGNER
 
 # A recording received in one message: its options, and its audio on disk.
@@ -100,7 +100,7 @@ class RecordingCalls:
         self._transcriber = transcriber
         self._sessions = frontend.live_sessions
         at_a_time = max(1, _RECEIVING_BYTES // settings.grpc_max_message_bytes)
-        self._receiving = Seats(min(settings.max_uploads, at_a_time))
+        self._receiving = SessionSlots(min(settings.max_uploads, at_a_time))
         self._in_work = 0
 
     async def serve(
@@ -111,7 +111,7 @@ class RecordingCalls:
         `received` parses the call's message, in a worker thread.
         """
         record = Record(protocol, incoming.address, "recording")
-        with self._sessions.settled(record):
+        with self._sessions.recorded(record):
             client = self._access.client(incoming.metadata, "recordings")
             self._check_room()  # before a client sends a recording that would be refused
             return await self._sessions.recording(
@@ -160,8 +160,8 @@ class RecordingCalls:
         self, client: ClientAccount, incoming: Incoming, context: Context, received: Receive
     ) -> Received:
         """Return the client's recording, on disk, once there is room to receive it."""
-        seat = self._receiving.take(client.counts_as(incoming.host))
-        if seat is None:
+        slot = self._receiving.take(client.fairness_key(incoming.host))
+        if slot is None:
             raise Overloaded(f"{self._receiving.limit} recordings are being received; try again")
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -171,14 +171,14 @@ class RecordingCalls:
             )
             lost.exception()  # retrieved, so that asyncio does not log it
 
-        seat.on_loss(give_way)
+        slot.on_preempted(give_way)
         try:
             seconds = self._settings.idle_timeout_seconds
             reading = asyncio.create_task(within(seconds, only_message(context), "the recording"))
             data = await first_failure_or(reading, [asyncio.create_task(outcome_of(lost))])
             return await in_thread(received, data)
         finally:
-            seat.leave()
+            slot.release()
 
     def _wordless(self, sent: Received) -> tuple[str, ...]:
         return (NO_ALIGNER,) if sent.words and self._settings.align_model is None else ()

@@ -34,7 +34,7 @@ from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.request_errors import error_response
 
@@ -78,7 +78,7 @@ async def charged(
         id=record.name,
         trace=record.trace,
         tenant=client.tenant,
-        owner=client.counts_as(host),
+        owner=client.fairness_key(host),
     )
     async with aclosing(transcriber.transcribe(recording)) as outputs:
         async for output in outputs:
@@ -158,15 +158,15 @@ class RecordingRequests:
         record = Record(endpoint.name, address_of(scope.get("client")), "recording")
         started = Started(send)
         try:
-            with self._sessions.settled(record):
+            with self._sessions.recorded(record):
                 client = self._access.client(Headers(scope=scope), "recordings")
                 self._uploads.check_room()  # before a client uploads a body that would be refused
                 request = RecordingRequest(scope, receive, started, record, client)
                 try:
                     await self._sessions.recording(record, client, lambda: endpoint.answer(request))
                 except ClientDisconnect:
-                    raise ClientGone from None
-        except ClientGone:
+                    raise ClientDisconnected from None
+        except ClientDisconnected:
             log.debug("the client of %s has left", record.name)
         except AuricleError as error:
             if started.headers_sent:

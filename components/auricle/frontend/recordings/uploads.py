@@ -27,7 +27,7 @@ from auricle.core.aio import Patience
 from auricle.core.errors import DeadlineExceeded, Overloaded, StorageFull, TooSlow
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import host_of
-from auricle.frontend.transport.slots import Seats, Shares
+from auricle.frontend.transport.slots import ConcurrencyLimit, SessionSlots
 
 log = logging.getLogger(__name__)
 
@@ -142,9 +142,9 @@ class Uploads:
     """
 
     def __init__(self, settings: FrontendSettings) -> None:
-        self._seats = Seats(settings.max_uploads)
-        self._hosts = Shares(settings.max_uploads_per_address, "uploads")
-        self._tenants = Shares(settings.max_uploads_per_key, "uploads")
+        self._slots = SessionSlots(settings.max_uploads)
+        self._hosts = ConcurrencyLimit(settings.max_uploads_per_address, "uploads")
+        self._tenants = ConcurrencyLimit(settings.max_uploads_per_key, "uploads")
         self._limits = UploadLimits(
             idle_seconds=settings.upload_timeout_seconds,
             bytes_per_second=settings.min_upload_bytes_per_second,
@@ -158,7 +158,7 @@ class Uploads:
     @property
     def in_progress(self) -> int:
         """The number of uploads that are not complete."""
-        return self._seats.taken
+        return self._slots.taken
 
     def check_room(self) -> None:
         """Raise Overloaded if one more complete upload could not be processed."""
@@ -181,18 +181,18 @@ class Uploads:
         ClientDisconnect if the client leaves.
         """
         host = host_of(scope.get("client"))
-        tenant = client.counts_as("")
+        tenant = client.fairness_key("")
         with self._hosts.one(host), self._tenants.one(tenant) if tenant else nullcontext():
-            seat = self._seats.take(client.counts_as(host))
-            if seat is None:
-                raise Overloaded(f"{self._seats.limit} uploads are in progress; try again")
+            slot = self._slots.take(client.fairness_key(host))
+            if slot is None:
+                raise Overloaded(f"{self._slots.limit} uploads are in progress; try again")
             arriving = _Arriving(receive, check_size, UploadPace(self._limits), self._turn)
-            seat.on_loss(arriving.give_way)
+            slot.on_preempted(arriving.give_way)
             try:
                 body = await read(Request(scope, arriving), check_size)
             finally:
                 arriving.close()
-                seat.leave()
+                slot.release()
         try:
             self.check_room()
             self.in_work += 1

@@ -286,7 +286,7 @@ class SessionEngine:
     """
 
     def __init__(self, frontend: Frontend, *channels: AudioIntake[Any]) -> None:
-        self._door = frontend.front_door
+        self._admission = frontend.admission
         self.channels = list(channels)
         self.left_at: int | None = None
 
@@ -303,9 +303,9 @@ class SessionEngine:
     async def receive(self, receiving: Callable[[], Awaitable[T]]) -> T | None:
         """Return what `receiving` returns; None if draining ends the session before.
 
-        Draining must interrupt `receiving`; see `FrontDoor.interrupting`.
+        Draining must interrupt `receiving`; see `SessionAdmission.interrupting`.
         """
-        return await self._door.unless_draining(lambda: self.resting, receiving)
+        return await self._admission.unless_draining(lambda: self.resting, receiving)
 
     async def end(self) -> None:
         """The client's audio has ended. Raises ProtocolError within a sample."""

@@ -20,7 +20,7 @@ from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import AudioOptions, Reply, encode
 from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
-from auricle.frontend.transport.message_writer import Telling
+from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 
@@ -177,7 +177,7 @@ class ProtocolSession:
         self._frontend = frontend
         self._socket = socket
         self._dialect = dialect
-        self._telling = Telling(socket)
+        self._writer = MessageWriter(socket)
         self._channels = [
             SpokenChannel(frontend, socket, options, number, dialect.talk(number), self._tell)
             for number in range(options.channels)
@@ -190,10 +190,10 @@ class ProtocolSession:
         self._loop_turn = LoopTurn()
 
     async def run(self) -> None:
-        """Serve the session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
+        """Serve the session until done. Raises AuricleError if it fails, ClientDisconnected if the
+        client leaves."""
         await self._tell(self._dialect.first)
-        with self._telling.may_leave():
+        with self._writer.may_leave():
             await self._engine.run(self._read(), last=self._tell_last)
 
     # ── from the client ─────────────────────────────────────────────────────
@@ -208,7 +208,7 @@ class ProtocolSession:
                 await self._engine.end()
                 break
         else:
-            self._socket.goes_at(await self._engine.leave())
+            self._socket.end_early(await self._engine.leave())
         while True:  # clients may send KeepAlive until they have read that the session is over
             await self._socket.gone()
             await self._loop_turn.give_way()
@@ -249,8 +249,8 @@ class ProtocolSession:
             self._created,
             self._engine.left_at is not None,
         )
-        await self._telling.tell_last(lambda: map(encode, self._dialect.last(heard)))
+        await self._writer.write_last(lambda: map(encode, self._dialect.last(heard)))
 
     async def _tell(self, found: Callable[[], list[Reply]]) -> None:
         """Send the messages that `found` makes of what was found."""
-        await self._telling.tell(lambda: map(encode, found()))
+        await self._writer.write(lambda: map(encode, found()))

@@ -15,7 +15,7 @@ from auricle.audio.pcm import milliseconds
 from auricle.core.aio import Interrupted
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
 from auricle.frontend.link.processor_link import ProcessorEndpoints
-from auricle.frontend.transport.slots import Seat, Seats
+from auricle.frontend.transport.slots import SessionSlot, SessionSlots
 from auricle.protocol.sessions import (
     ADMISSION_SECONDS,
     AdmitSession,
@@ -30,7 +30,7 @@ _RECONNECT_SECONDS = 1.0
 _ASKED = 3  # processors asked before a client is refused: they share the same workers
 
 
-def about_to_go() -> Overloaded:
+def shutting_down() -> Overloaded:
     """Return the error for a client that arrives while this frontend is draining."""
     return Overloaded("this server is shutting down; connect again", _RECONNECT_SECONDS)
 
@@ -40,7 +40,7 @@ async def first_message(receiving: Awaitable[T]) -> T:
     try:
         return await receiving
     except Interrupted:
-        raise about_to_go() from None
+        raise shutting_down() from None
 
 
 def farewell(samples: int) -> str:
@@ -54,7 +54,7 @@ def _opaque(client: str) -> str:
     return blake2b(client.encode(), digest_size=8).hexdigest()
 
 
-class FrontDoor:
+class SessionAdmission:
     """Admits sessions up to this frontend's limit, asks processors about new ones, and drains.
 
     All methods must be called on one event loop.
@@ -68,13 +68,13 @@ class FrontDoor:
     ) -> None:
         self._processors = processors
         self._clock = clock
-        self._last_call = math.inf
-        self._last_recordings = math.inf
+        self._drain_deadline = math.inf
+        self._recordings_deadline = math.inf
         self._interrupts: set[Callable[[], None]] = set()
         self._recordings = 0
-        self._seats = Seats(max_sessions)
+        self._slots = SessionSlots(max_sessions)
 
-    def leave(self, seconds: float, recording_seconds: float | None = None) -> int:
+    def begin_drain(self, seconds: float, recording_seconds: float | None = None) -> int:
         """Stop admission, and return how many sessions and recordings are still open.
 
         Segments that are still open after `seconds` are cut, and recordings still in work after
@@ -82,9 +82,9 @@ class FrontDoor:
         The caller polls this until it returns 0.
         """
         now = self._clock()
-        self._last_call = min(self._last_call, now + seconds)
+        self._drain_deadline = min(self._drain_deadline, now + seconds)
         wait = seconds if recording_seconds is None else recording_seconds
-        self._last_recordings = min(self._last_recordings, now + wait)
+        self._recordings_deadline = min(self._recordings_deadline, now + wait)
         for interrupt in tuple(self._interrupts):
             interrupt()
         return self.open + self._recordings
@@ -92,48 +92,45 @@ class FrontDoor:
     @property
     def open(self) -> int:
         """The number of live sessions."""
-        return self._seats.taken
+        return self._slots.taken
 
     @property
-    def leaving(self) -> bool:
-        """Whether this frontend is draining; see `ends`."""
-        return self._last_call < math.inf
+    def draining(self) -> bool:
+        """Whether this frontend is draining; see `must_end`."""
+        return self._drain_deadline < math.inf
 
-    def ends(self, resting: Callable[[], bool]) -> bool:
-        """Whether draining ends a session now; `resting` says whether it is between two segments.
-
-        A session ends between two segments, or at the drain's deadline even within one.
-        """
-        return self.leaving and (self._clock() >= self._last_call or resting())
+    def must_end(self, between_segments: Callable[[], bool]) -> bool:
+        """Whether draining ends a session now: between two segments, or at the drain's deadline."""
+        return self.draining and (self._clock() >= self._drain_deadline or between_segments())
 
     async def unless_draining(
-        self, resting: Callable[[], bool], receive: Callable[[], Awaitable[T]]
+        self, between_segments: Callable[[], bool], receive: Callable[[], Awaitable[T]]
     ) -> T | None:
-        """Return what `receive` returns; None if draining ends the session before, see `ends`.
+        """Return what `receive` returns; None if draining ends the session before, see `must_end`.
 
         Draining must interrupt `receive`: see `interrupting`.
         """
-        while not self.ends(resting):
+        while not self.must_end(between_segments):
             with suppress(Interrupted):
                 return await receive()
         return None
 
     @contextmanager
-    def counted(self, client: str) -> Iterator[Seat]:
-        """Count a live session of `client` while the block runs; yields its seat.
+    def slot(self, client: str) -> Iterator[SessionSlot]:
+        """Count a live session of `client` while the block runs; yields its slot.
 
-        The seat can be taken away, for the sake of another client, until it is confirmed.
+        The slot can be taken away, for the sake of another client, until it is confirmed.
         Raises Overloaded if full or draining.
         """
-        if self.leaving:
-            raise about_to_go()
-        seat = self._seats.take(client)
-        if seat is None:
-            raise Overloaded(f"all {self._seats.limit} sessions are in use")
+        if self.draining:
+            raise shutting_down()
+        slot = self._slots.take(client)
+        if slot is None:
+            raise Overloaded(f"all {self._slots.limit} sessions are in use")
         try:
-            yield seat
+            yield slot
         finally:
-            seat.leave()
+            slot.release()
 
     @contextmanager
     def recording(self) -> Iterator[asyncio.Future[None]]:
@@ -142,12 +139,12 @@ class FrontDoor:
         Yields a future that fails with Overloaded once recordings cannot be waited for any more.
         Raises Overloaded if this frontend is draining.
         """
-        if self.leaving:
-            raise about_to_go()
+        if self.draining:
+            raise shutting_down()
         over = asyncio.get_running_loop().create_future()
 
         def look() -> None:
-            if self._clock() >= self._last_recordings and not over.done():
+            if self._clock() >= self._recordings_deadline and not over.done():
                 again = "this server is shutting down; send the recording again"
                 over.set_exception(Overloaded(again, _RECONNECT_SECONDS))
                 over.exception()  # retrieved, so that asyncio does not log it
@@ -173,7 +170,7 @@ class FrontDoor:
 
     @asynccontextmanager
     async def admitted(
-        self, tenant: str, name: str, seat: Seat, *, resumes: bool = False, priority: int = 0
+        self, tenant: str, name: str, slot: SessionSlot, *, resumes: bool = False, priority: int = 0
     ) -> AsyncIterator[None]:
         """Ask processors to admit the live session `name`, which lasts as long as the block.
 
@@ -181,18 +178,18 @@ class FrontDoor:
         the order of their `priority`, highest first.
 
         Raises Overloaded if a processor refused and none admitted the session. If none answers
-        within its deadline, the session is admitted, and waits for a processor. The seat and what
+        within its deadline, the session is admitted, and waits for a processor. The slot and what
         was admitted are given back as soon as the block ends: clients that come and go at once
         keep nobody out.
         """
         instance = await self._admitting(
-            AdmitSession(tenant, name, _opaque(seat.client), resumes, priority)
+            AdmitSession(tenant, name, _opaque(slot.client), resumes, priority)
         )
         expected_until = self._clock() + ADMISSION_SECONDS
         try:
             yield
         finally:
-            seat.leave()  # free before a processor has taken the admission back
+            slot.release()  # free before a processor has taken the admission back
             if instance is not None and self._clock() < expected_until:
                 await self._withdraw(WithdrawAdmission(tenant, name), instance)
 

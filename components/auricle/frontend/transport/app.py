@@ -20,7 +20,7 @@ from auricle import __version__
 from auricle.core.errors import UNFORESEEN, AuricleError, UnknownModel
 from auricle.core.limits import MODEL, check
 from auricle.core.sanitize import escaped
-from auricle.frontend.capabilities import Abilities
+from auricle.frontend.capabilities import ServerCapabilities
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import SocketOrigins, address_of
 from auricle.frontend.transport.grpc.incoming import Methods
@@ -42,7 +42,7 @@ class Services:
     """
 
     models: tuple[str, ...]
-    abilities: Abilities
+    abilities: ServerCapabilities
     access: Access
     stream: WebSocketSessions
     realtime: WebSocketSessions

@@ -11,7 +11,7 @@ from typing import Protocol
 from auricle.core.errors import AuricleError, Overloaded
 from auricle.frontend.transport.addresses import Network, address_of, host_of, within
 from auricle.frontend.transport.session_log import log_refused
-from auricle.frontend.transport.slots import Shares
+from auricle.frontend.transport.slots import ConcurrencyLimit
 
 Peer = tuple[str, int] | None
 _LOOK_SECONDS = 0.5
@@ -59,7 +59,7 @@ class Connections:
         self.clock = clock
         self._open: dict[Watched, str | None] = {}  # the host they are counted for
         self._told: set[Watched] = set()
-        self._hosts = Shares(limits.per_address, "connections")
+        self._hosts = ConcurrencyLimit(limits.per_address, "connections")
 
     def __len__(self) -> int:
         return len(self._open) + len(self._told)

@@ -43,7 +43,7 @@ _PIECE_BYTES, _TURN_EVENTS = 1024, 128
 _REST_SECONDS, _TOLD_SECONDS = 5.0, 1.0
 
 
-class DoorConfig(uvicorn.Config):
+class ServerConfig(uvicorn.Config):
     """uvicorn's configuration, with the connections that its protocols are counted among."""
 
     def __init__(self, app: Any, *, connections: Connections, **options: Any) -> None:
@@ -89,13 +89,13 @@ class _Wait(Enum):
 
 
 class HttpProtocol(CountedProtocol, HttpToolsProtocol):
-    """One HTTP connection. Its configuration must be a `DoorConfig`."""
+    """One HTTP connection. Its configuration must be a `ServerConfig`."""
 
     flow: _Flow
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
-        assert isinstance(config, DoorConfig)
+        assert isinstance(config, ServerConfig)
         self._limits = config.connections.limits
         self.count_among(config.connections, self._limits.reader_seconds)
         self._refusal: AuricleError | None = None

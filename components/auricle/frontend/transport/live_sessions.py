@@ -17,10 +17,10 @@ from auricle.core.aio import first_failure_or, outcome_of
 from auricle.core.errors import UNFORESEEN, AuricleError
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import ClientAccount, KeyLimits
-from auricle.frontend.transport.admission import FrontDoor
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import SessionAdmission
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.session_log import log_ended, log_refused
-from auricle.frontend.transport.slots import Seat
+from auricle.frontend.transport.slots import SessionSlot
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
 
@@ -30,11 +30,11 @@ _PREFIXES = {"session": "sess", "recording": "rec"}
 
 
 @contextmanager
-def foreseen(what: str) -> Iterator[None]:
+def mapped_errors(what: str) -> Iterator[None]:
     """Log an unexpected exception of `what`, and raise an AuricleError instead."""
     try:
         yield
-    except (AuricleError, ClientGone):
+    except (AuricleError, ClientDisconnected):
         raise
     except Exception:
         log.exception("%s failed with an unexpected error", what)
@@ -91,12 +91,12 @@ class LiveSessions:
 
     def __init__(
         self,
-        front_door: FrontDoor,
+        admission: SessionAdmission,
         key_limits: KeyLimits,
         metrics: FrontendMetrics,
         tracer: Tracer,
     ) -> None:
-        self._front_door = front_door
+        self._admission = admission
         self._key_limits = key_limits
         self._metrics = metrics
         self._tracer = tracer
@@ -107,12 +107,12 @@ class LiveSessions:
     ) -> AsyncGenerator[LiveSession, None]:
         """Let a session of `client` in while the block runs; then log and count how it ended.
 
-        `host` stands for the client where there are no keys. Raises ClientGone, and AuricleError
-        if the session is refused or fails.
+        `host` stands for the client where there are no keys. Raises ClientDisconnected, and
+        AuricleError if the session is refused or fails.
         """
-        with self.settled(record):
-            async with self.admitted(record, client, client.counts_as(host)) as (seat,):
-                seat.confirm()  # its client has begun
+        with self.recorded(record):
+            async with self.admitted(record, client, client.fairness_key(host)) as (slot,):
+                slot.confirm()  # its client has begun
                 async with self.running(record, client):
                     yield LiveSession(client, record)
 
@@ -121,30 +121,30 @@ class LiveSessions:
         self,
         record: Record,
         client: ClientAccount,
-        sharer: str,
+        fairness_key: str,
         more: Sequence[str] = (),
         *,
         resumes: bool = False,
-    ) -> AsyncGenerator[list[Seat], None]:
-        """Admit a session while the block runs, and those named `more`; yields the seat of each.
+    ) -> AsyncGenerator[list[SessionSlot], None]:
+        """Admit a session while the block runs, and those named `more`; yields the slot of each.
 
         They are let in together or not at all: within the key's limits, the frontend's and the
-        load. `sharer` is whom they count for among others. Call it within `settled`. Raises
+        load. `fairness_key` is whom they count for among others. Call it within `settled`. Raises
         RateLimited or Overloaded.
         """
         record.tenant = client.tenant
         async with AsyncExitStack() as held:
-            seats = []
+            slots = []
             for name in (record.name, *more):
                 held.enter_context(self._key_limits.one(client))
-                seat = held.enter_context(self._front_door.counted(sharer))
+                slot = held.enter_context(self._admission.slot(fairness_key))
                 await held.enter_async_context(
-                    self._front_door.admitted(
-                        client.tenant, name, seat, resumes=resumes, priority=client.key.rank
+                    self._admission.admitted(
+                        client.tenant, name, slot, resumes=resumes, priority=client.key.rank
                     )
                 )
-                seats.append(seat)
-            yield seats
+                slots.append(slot)
+            yield slots
 
     @asynccontextmanager
     async def running(
@@ -154,7 +154,7 @@ class LiveSessions:
 
         It counts as so many `sessions` of its key. Raises RateLimited if those are too many.
         """
-        with self.settled(record):
+        with self.recorded(record):
             async with AsyncExitStack() as counted:
                 for _ in range(sessions):
                     await counted.enter_async_context(client.session("live"))
@@ -178,25 +178,26 @@ class LiveSessions:
 
         with (
             self._key_limits.one(client),
-            self._front_door.recording() as over,
+            self._admission.recording() as over,
             self._traced(record),
         ):
             answering = asyncio.create_task(counted())
             return await first_failure_or(answering, [asyncio.create_task(outcome_of(over))])
 
     @contextmanager
-    def settled(self, record: Record) -> Iterator[None]:
+    def recorded(self, record: Record) -> Iterator[None]:
         """Log and count how a session or recording ends, once, or that its client is refused.
 
-        Raises ClientGone and AuricleError as the block does, the latter for unforeseen errors too.
+        Raises ClientDisconnected and AuricleError as the block does; unexpected errors become
+        an AuricleError.
         """
         # gRPC cancels the task of a client that has left.
-        outcome, failure = ClientGone.outcome, None
+        outcome, failure = ClientDisconnected.outcome, None
         try:
-            with foreseen(f"{record.kind} {record.name}"):
+            with mapped_errors(f"{record.kind} {record.name}"):
                 yield
             outcome = "done"
-        except ClientGone as gone:
+        except ClientDisconnected as gone:
             outcome = gone.outcome
             raise
         except AuricleError as error:
@@ -212,12 +213,12 @@ class LiveSessions:
         """Log and count the error that ends a connection, unless one of its sessions ended with it.
 
         For protocols whose connections can have several sessions, or none; the block may mark the
-        connection's record as settled. Raises ClientGone and AuricleError as the block does, the
-        latter for unforeseen errors too.
+        connection's record as settled. Raises ClientDisconnected and AuricleError as the block
+        does; an unexpected error becomes an AuricleError.
         """
         record = Record(protocol, address)
         try:
-            with foreseen(f"a connection of {protocol}"):
+            with mapped_errors(f"a connection of {protocol}"):
                 yield record
         except AuricleError as error:
             if not record.settled and not error.settled:

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.websockets import ClientSocket
 
 
-class Telling:
+class MessageWriter:
     """The messages of one session, whichever of its tasks they come from."""
 
     def __init__(self, socket: ClientSocket) -> None:
@@ -18,7 +18,7 @@ class Telling:
         self._sending = asyncio.Lock()
         self._told_all = False  # the last message is on its way; the client may leave
 
-    async def tell(self, made: Callable[[], Iterable[str]]) -> None:
+    async def write(self, made: Callable[[], Iterable[str]]) -> None:
         """Send the messages that `made` makes once those before are sent; none after the last."""
         async with self._sending:
             if self._told_all:
@@ -26,22 +26,22 @@ class Telling:
             for text in made():
                 await self._socket.send(text)
 
-    async def tell_last(self, made: Callable[[], Iterable[str]]) -> None:
+    async def write_last(self, made: Callable[[], Iterable[str]]) -> None:
         """Send the last messages: a client that leaves once it has them has not left early."""
         async with self._sending:
             self._told_all = True
             try:
                 for text in made():
                     await self._socket.send(text)
-            except ClientGone:
+            except ClientDisconnected:
                 self._told_all = False
                 raise
 
     @contextmanager
     def may_leave(self) -> Iterator[None]:
-        """Take ClientGone of the block for the session's end, if the client was told all."""
+        """Suppress ClientDisconnected of the block if the client had received everything."""
         try:
             yield
-        except ClientGone:
+        except ClientDisconnected:
             if not self._told_all:
                 raise

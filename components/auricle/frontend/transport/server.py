@@ -16,10 +16,10 @@ from auricle.core.errors import RateLimited
 from auricle.frontend.transport.access_log import logged
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.http_protocol import DoorConfig, HttpProtocol
+from auricle.frontend.transport.http_protocol import HttpProtocol, ServerConfig
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.process.http_server import EmbeddedServer
 from auricle.process.resources import connections_within_limit
@@ -47,9 +47,11 @@ def connections_of(settings: FrontendSettings) -> Connections:
     return Connections(limits)
 
 
-def server_config(settings: FrontendSettings, app: ASGIApp, connections: Connections) -> DoorConfig:
+def server_config(
+    settings: FrontendSettings, app: ASGIApp, connections: Connections
+) -> ServerConfig:
     """Return the HTTP server's configuration."""
-    return DoorConfig(
+    return ServerConfig(
         logged(app, wanted=settings.access_log),
         connections=connections,
         log_config=None,  # uvicorn logs to this process's handlers
@@ -70,10 +72,10 @@ def server_config(settings: FrontendSettings, app: ASGIApp, connections: Connect
     )
 
 
-class DoorServer(EmbeddedServer):
+class FrontendServer(EmbeddedServer):
     """Serves the sockets it is given. uvicorn would wait a minute for a TLS handshake."""
 
-    config: DoorConfig
+    config: ServerConfig
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections from `sockets`."""
@@ -109,7 +111,7 @@ _ALWAYS = ("/live", "/health")
 class HandshakeLimit:
     """Refuses requests and WebSocket handshakes of an address that sends too many, with 429."""
 
-    def __init__(self, app: ASGIApp, rates: Rates) -> None:
+    def __init__(self, app: ASGIApp, rates: RateLimiter) -> None:
         self._app = app
         self._rates = rates
 

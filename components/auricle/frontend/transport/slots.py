@@ -15,91 +15,91 @@ from auricle.core.errors import Overloaded, RateLimited
 _MOST_CLIENTS = 10_000
 
 
-def seat_lost() -> Overloaded:
-    """Return what the client of a session is told whose seat was taken away."""
+def slot_preempted() -> Overloaded:
+    """Return what the client of a session is told whose slot was taken away."""
     return Overloaded("others wait for the session that you have not begun; try again")
 
 
-class Seat:
-    """One client's place in `Seats`."""
+class SessionSlot:
+    """One client's place in `SessionSlots`."""
 
-    def __init__(self, seats: Seats, client: str) -> None:
+    def __init__(self, slots: SessionSlots, client: str) -> None:
         self.client = client
-        self.taken_away = False
-        self._seats = seats
+        self.preempted = False
+        self._slots = slots
         self._told: Callable[[], None] | None = None
         self._left = False
 
-    def on_loss(self, told: Callable[[], None]) -> None:
-        """Call `told` when the seat is taken away."""
+    def on_preempted(self, told: Callable[[], None]) -> None:
+        """Call `told` when the slot is taken away."""
         self._told = told
 
     def confirm(self) -> None:
-        """Let nobody take this seat away from now on."""
-        if not self.taken_away:
-            self._seats.confirm(self)
+        """Let nobody take this slot away from now on."""
+        if not self.preempted:
+            self._slots.confirm(self)
 
-    def leave(self) -> None:
-        """Give the seat back, unless it was taken away or given back before."""
-        if not self.taken_away and not self._left:
+    def release(self) -> None:
+        """Give the slot back, unless it was taken away or given back before."""
+        if not self.preempted and not self._left:
             self._left = True
-            self._seats.leave(self)
+            self._slots.release(self)
 
-    def lose(self) -> None:
-        """Another client gets the seat."""
-        self.taken_away = True
+    def preempt(self) -> None:
+        """Another client gets the slot."""
+        self.preempted = True
         if self._told is not None:
             self._told()
 
 
-class Seats:
-    """At most `limit` seats. If all are taken, a newcomer may get one of the greediest client.
+class SessionSlots:
+    """At most `limit` slots. If all are taken, a newcomer may get one of the greediest client.
 
-    Only a seat that was not confirmed can be taken away, and only from a client that then
-    still has at least as many unconfirmed seats as the newcomer. So however many seats one
+    Only a slot that was not confirmed can be taken away, and only from a client that then
+    still has at least as many unconfirmed slots as the newcomer. So however many slots one
     client takes, another gets one too.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
-        self._unconfirmed: dict[str, dict[Seat, None]] = {}  # in order of their arrival
+        self._unconfirmed: dict[str, dict[SessionSlot, None]] = {}  # in order of their arrival
 
-    def take(self, client: str) -> Seat | None:
-        """Return a seat, or None if there is none for this client. The caller must `leave` it."""
+    def take(self, client: str) -> SessionSlot | None:
+        """Return a slot, or None if there is none for this client. The caller must `release` it."""
         if self.taken >= self.limit and not self._taken_from_another(client):
             return None
-        seat = Seat(self, client)
+        slot = SessionSlot(self, client)
         self.taken += 1
-        self._unconfirmed.setdefault(client, {})[seat] = None
-        return seat
+        self._unconfirmed.setdefault(client, {})[slot] = None
+        return slot
 
-    def confirm(self, seat: Seat) -> None:
-        """`Seat.confirm` calls this."""
-        self._forget(seat)
+    def confirm(self, slot: SessionSlot) -> None:
+        """`SessionSlot.confirm` calls this."""
+        self._forget(slot)
 
-    def leave(self, seat: Seat) -> None:
-        """`Seat.leave` calls this."""
-        self._forget(seat)
+    def release(self, slot: SessionSlot) -> None:
+        """`SessionSlot.release` calls this."""
+        self._forget(slot)
         self.taken -= 1
 
-    def _forget(self, seat: Seat) -> None:
-        seats = self._unconfirmed.get(seat.client, {})
-        seats.pop(seat, None)
-        if not seats:
-            self._unconfirmed.pop(seat.client, None)
+    def _forget(self, slot: SessionSlot) -> None:
+        slots = self._unconfirmed.get(slot.client, {})
+        slots.pop(slot, None)
+        if not slots:
+            self._unconfirmed.pop(slot.client, None)
 
     def _taken_from_another(self, client: str) -> bool:
         greediest = max(self._unconfirmed.values(), key=len, default={})
         if len(greediest) < len(self._unconfirmed.get(client, ())) + 2:
             return False
         newest = next(reversed(greediest))  # it has lost least
-        self.leave(newest)
-        newest.lose()
+        self.release(newest)
+        newest.preempt()
         return True
 
 
-class Shares:
+class ConcurrencyLimit:
     """How many of something one client may hold; 0 is no limit."""
 
     def __init__(self, limit: int, what: str) -> None:
@@ -161,7 +161,7 @@ class TokenBucket:
         self.rate, self._capacity = rate, capacity
 
 
-class Rates:
+class RateLimiter:
     """A token bucket for each client, which holds two seconds' tokens; a rate of 0 is no limit.
 
     The most recent clients are remembered; one that was forgotten has a full bucket.

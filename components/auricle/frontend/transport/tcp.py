@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from auricle.core.aio import Patience, TaskOwner, within
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.admission import FrontDoor
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.live_sessions import LiveSessions
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 
 log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 16
@@ -45,7 +45,7 @@ class TcpConnection:
     async def read(self, seconds: float, what: str) -> bytes:
         """Return what has come, at least a byte.
 
-        Raises ClientGone at the end, DeadlineExceeded if nothing came for `seconds`, naming
+        Raises ClientDisconnected at the end, DeadlineExceeded if nothing came for `seconds`, naming
         `what`, and Interrupted after `interrupt`; then nothing is lost.
         """
         return await self._patience.wait(seconds, self.read_on(), what)
@@ -55,13 +55,13 @@ class TcpConnection:
         try:
             data = await self._reader.read(_READ_BYTES)
         except OSError:
-            raise ClientGone from None
+            raise ClientDisconnected from None
         if not data:
-            raise ClientGone
+            raise ClientDisconnected
         return data
 
     async def send(self, data: bytes) -> None:
-        """Send `data`. Raises ClientGone, and DeadlineExceeded if the client does not read."""
+        """Raises ClientDisconnected, and DeadlineExceeded if the client does not read."""
         async with self._sending:
             try:
                 self._writer.write(data)
@@ -69,7 +69,7 @@ class TcpConnection:
                     self._slow_reader_seconds, self._writer.drain(), "reading what was sent"
                 )
             except (OSError, RuntimeError):  # uvloop says so of a transport that is closed
-                raise ClientGone from None
+                raise ClientDisconnected from None
 
     def interrupt(self) -> None:
         """End the `read` in progress, if any, with Interrupted."""
@@ -89,7 +89,7 @@ class TcpConnection:
         """
         with suppress(OSError, RuntimeError):
             self._writer.write_eof()
-        with suppress(TimeoutError, ClientGone):
+        with suppress(TimeoutError, ClientDisconnected):
             async with asyncio.timeout(_TOLD_SECONDS):
                 while True:
                     await self.read_on()
@@ -125,15 +125,15 @@ class TcpServer:
         self,
         protocol: TcpProtocol,
         connections: Connections,
-        rates: Rates,
-        front_door: FrontDoor,
+        rates: RateLimiter,
+        admission: SessionAdmission,
         sessions: LiveSessions,
     ) -> None:
         """`rates` are those of an address, of new connections here."""
         self._protocol = protocol
         self._connections = connections
         self._rates = rates
-        self._front_door = front_door
+        self._admission = admission
         self._sessions = sessions
         self._tasks = TaskOwner()
         self._server: asyncio.Server | None = None
@@ -173,10 +173,10 @@ class TcpServer:
         try:
             with (
                 self._sessions.connection(self._protocol.name, address_of(connection.client)),
-                self._front_door.interrupting(connection.interrupt),
+                self._admission.interrupting(connection.interrupt),
             ):
                 await self._protocol.serve(connection)
-        except ClientGone:
+        except ClientDisconnected:
             pass
         except AuricleError as error:
             await self._told(connection, error)
@@ -184,7 +184,7 @@ class TcpServer:
     async def _told(self, connection: TcpConnection, error: AuricleError) -> None:
         try:
             await connection.send(self._protocol.error(error))
-        except (ClientGone, AuricleError):
+        except (ClientDisconnected, AuricleError):
             log.debug("the client left before the error reached it")
             return
         await connection.read_up()

@@ -17,9 +17,9 @@ from websockets.server import ServerProtocol
 from auricle.core.aio import LoopTurn
 from auricle.core.errors import BadRequest
 from auricle.frontend.audio.holding import HoldTimer
-from auricle.frontend.transport.client_gone import FAILED
 from auricle.frontend.transport.connections import CountedProtocol
-from auricle.frontend.transport.http_protocol import DoorConfig, plain_answer
+from auricle.frontend.transport.disconnect import FAILED
+from auricle.frontend.transport.http_protocol import ServerConfig, plain_answer
 
 # Reads the plainest WebSocket frames: a client's audio. No I/O.
 #
@@ -146,7 +146,7 @@ JOIN = "auricle.join"
 
 
 class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
-    """One WebSocket connection. Its configuration must be a `DoorConfig`.
+    """One WebSocket connection. Its configuration must be a `ServerConfig`.
 
     Frames are parsed when the application has taken the messages before them, so that at most
     a few hundred messages are objects, however small a client makes them.
@@ -154,7 +154,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
 
     def __init__(self, config: uvicorn.Config, *arguments: Any, **options: Any) -> None:
         super().__init__(config, *arguments, **options)
-        assert isinstance(config, DoorConfig)
+        assert isinstance(config, ServerConfig)
         # The session ends itself after `reader_seconds` and may say why for as long again.
         reader_seconds = 2 * config.connections.limits.reader_seconds + _FAREWELL_SECONDS
         self.count_among(config.connections, reader_seconds)

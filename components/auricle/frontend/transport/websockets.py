@@ -14,11 +14,11 @@ from auricle.core.limits import query_fields
 from auricle.frontend.transport.access.gate import Access, accepted_subprotocol
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.admission import FrontDoor, farewell
-from auricle.frontend.transport.client_gone import ClientGone, check_connected
+from auricle.frontend.transport.admission import SessionAdmission, farewell
+from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
 from auricle.frontend.transport.request_errors import error_response, query_string, says_it_resumes
-from auricle.frontend.transport.slots import Seat, seat_lost
+from auricle.frontend.transport.slots import SessionSlot, slot_preempted
 from auricle.frontend.transport.websocket_protocol import JOIN
 
 log = logging.getLogger(__name__)
@@ -50,9 +50,9 @@ def _not_joined(_enough: int) -> bool:
 class ClientSocket(LiveSession):
     """The session of one accepted connection. Call its methods on the event loop.
 
-    Methods raise ClientGone once the client has left. One task may `receive` at a time. `sessions`
-    are the names under which sessions of this connection were admitted, of which `session` is the
-    first.
+    Methods raise ClientDisconnected once the client has left. One task may `receive` at a time.
+    `sessions` are the names under which the sessions of this connection were admitted; `session`
+    is the first.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class ClientSocket(LiveSession):
         client: ClientAccount,
         slow_reader_seconds: float,
         record: Record,
-        seat: Seat,
+        slot: SessionSlot,
         *,
         resumes: bool = False,
-        others: Sequence[tuple[str, Seat]] = (),
+        others: Sequence[tuple[str, SessionSlot]] = (),
     ) -> None:
         """A `send` may take `slow_reader_seconds`; nothing is queued beyond the socket's buffer.
 
         With `resumes` the session was let in because its client said that it was admitted before.
-        `others` are names and seats of further sessions on this connection: see `sessions`.
+        `others` are names and slots of further sessions on this connection: see `sessions`.
         """
         super().__init__(client, record)
         self._socket = socket
@@ -78,9 +78,9 @@ class ClientSocket(LiveSession):
         self.resumes = resumes
         self._patience = Patience()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
-        self._seats = (seat, *(other for _, other in others))
-        for one in self._seats:
-            one.on_loss(lambda: self._patience.fail(seat_lost()))
+        self._slots = (slot, *(other for _, other in others))
+        for one in self._slots:
+            one.on_preempted(lambda: self._patience.fail(slot_preempted()))
         self._farewell = (_DONE, "")  # close code and reason if there is no error
 
     @property
@@ -94,9 +94,9 @@ class ClientSocket(LiveSession):
         return query_string(self._socket)
 
     @property
-    def sharer(self) -> str:
+    def fairness_key(self) -> str:
         """Who shares what the server has: the tenant, or without keys the host."""
-        return self._seats[0].client
+        return self._slots[0].client
 
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
@@ -114,17 +114,17 @@ class ClientSocket(LiveSession):
                 raise
             message = await self._socket.receive()
         check_connected(message)
-        for seat in self._seats:
-            seat.confirm()
+        for slot in self._slots:
+            slot.confirm()
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
     def _check_seat(self) -> None:
-        if any(seat.taken_away for seat in self._seats):
-            raise seat_lost()
+        if any(slot.preempted for slot in self._slots):
+            raise slot_preempted()
 
     async def gone(self) -> None:
-        """Wait for the next message: returns if there is one, raises ClientGone if none follows.
+        """Wait for the next message. Raises ClientDisconnected if the client leaves instead.
 
         There is no deadline: the session's end cancels the wait.
         """
@@ -136,13 +136,13 @@ class ClientSocket(LiveSession):
             sending = self._socket.send_text(text)
             await within(self._slow_reader_seconds, sending, "reading what was sent")
         except (WebSocketDisconnect, RuntimeError):
-            raise ClientGone from None
+            raise ClientDisconnected from None
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
         self._patience.interrupt()
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         """The session will end early, with close code 1012; the client may resume elsewhere.
 
         The audio up to session sample `samples` (16 kHz) is transcribed here.
@@ -153,7 +153,7 @@ class ClientSocket(LiveSession):
         """The session is over: nothing is received any more, and no deadline runs on."""
         self._patience.close()
 
-    async def bid_farewell(self) -> None:
+    async def close_normally(self) -> None:
         """Close the connection of a session that ended without an error."""
         await self.close(*self._farewell)
 
@@ -189,12 +189,12 @@ class SocketSessions:
     def __init__(
         self,
         access: Access,
-        front_door: FrontDoor,
+        admission: SessionAdmission,
         sessions: LiveSessions,
         slow_reader_seconds: float,
     ) -> None:
         self._access = access
-        self._front_door = front_door
+        self._admission = admission
         self._sessions = sessions
         self._slow_reader_seconds = slow_reader_seconds
 
@@ -205,26 +205,26 @@ class SocketSessions:
         """
         record = Record(protocol.name, address_of(socket.client))
         try:
-            with self._sessions.settled(record):
+            with self._sessions.recorded(record):
                 await self._admitted(socket, protocol, record)
-        except ClientGone:
+        except ClientDisconnected:
             log.debug("the client of %s left at its handshake", record.name)
         except AuricleError as error:
             await socket.send_denial_response(protocol.denial(error))
 
     async def _admitted(self, socket: WebSocket, protocol: SocketProtocol, record: Record) -> None:
         client = self._access.client(socket.headers, "live")
-        sharer = client.counts_as(host_of(socket.client))
+        fairness_key = client.fairness_key(host_of(socket.client))
         resumes = protocol.resumes and says_it_resumes(socket)
         query = query_string(socket)
         protocol.check(query)
         more = [f"{record.name}.{n}" for n in range(1, protocol.sessions(query))]
-        admitted = self._sessions.admitted(record, client, sharer, more, resumes=resumes)
-        async with admitted as (seat, *seats):
+        admitted = self._sessions.admitted(record, client, fairness_key, more, resumes=resumes)
+        async with admitted as (slot, *slots):
             connection = ClientSocket(
-                *(socket, client, self._slow_reader_seconds, record, seat),
+                *(socket, client, self._slow_reader_seconds, record, slot),
                 resumes=resumes,
-                others=list(zip(more, seats, strict=True)),
+                others=list(zip(more, slots, strict=True)),
             )
             try:
                 await _accept(socket, protocol)
@@ -235,11 +235,11 @@ class SocketSessions:
     async def _run(self, protocol: SocketProtocol, connection: ClientSocket) -> None:
         record, client = connection.record, connection.client
         try:
-            with self._front_door.interrupting(connection.interrupt):
+            with self._admission.interrupting(connection.interrupt):
                 async with self._sessions.running(record, client, len(connection.sessions)):
                     await protocol.serve(connection)
-            await connection.bid_farewell()
-        except ClientGone:
+            await connection.close_normally()
+        except ClientDisconnected:
             log.debug("the client of %s has left", record.name)
         except AuricleError as error:
             await _fail(connection, protocol, error)
@@ -249,13 +249,13 @@ async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
     try:
         await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
     except (OSError, WebSocketDisconnect, RuntimeError):  # an OSError is uvicorn's
-        raise ClientGone from None
+        raise ClientDisconnected from None
 
 
 async def _fail(connection: ClientSocket, protocol: SocketProtocol, error: AuricleError) -> None:
     """Send the error to the client, then close."""
     try:
         await connection.send(protocol.error(error))
-    except (ClientGone, AuricleError):
+    except (ClientDisconnected, AuricleError):
         log.debug("the client left before the error reached it")
     await connection.close(protocol.close_code(error), error.for_client)

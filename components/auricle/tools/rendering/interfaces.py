@@ -205,7 +205,7 @@ def _row(*cells: str) -> str:
 
 
 def _link(way: ProtocolCapabilities) -> str:
-    return f"[`{way.way}`]({way.page})"
+    return f"[`{way.route}`]({way.page})"
 
 
 def _spelt(ability: str) -> str:
@@ -213,7 +213,7 @@ def _spelt(ability: str) -> str:
     ways: dict[str, list[str]] = {}
     for way in WAYS:
         if word := getattr(way, ability):
-            ways.setdefault(word, []).append(f"`{way.way}`")
+            ways.setdefault(word, []).append(f"`{way.route}`")
     return "; ".join(f"`{word}` of {', '.join(found)}" for word, found in ways.items())
 
 

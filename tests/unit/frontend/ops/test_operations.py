@@ -319,7 +319,7 @@ class Ops(Front):
         self.source = Source()
         self.observatory = self.source.observatory()
         routes = OperationsRoutes(
-            *(self.access, self.frontend.front_door, self.observatory, self.diagnose), 0.0
+            *(self.access, self.frontend.admission, self.observatory, self.diagnose), 0.0
         )
         self.extend = routes.add_to
 
@@ -384,7 +384,7 @@ async def test_documents_follow_each_other_until_the_frontend_goes() -> None:
             name, data = await anext(told)
             assert name == "operations" and data["chosen"]["session"] == "sess_a"
             fits(data, "Operations")
-        front.frontend.front_door.leave(60.0)
+        front.frontend.admission.begin_drain(60.0)
         last = [event async for event in told][-1]
         assert last[0] == "end" and last[1]["code"] == "going_away"
         fits(last[1], "StreamEnd")

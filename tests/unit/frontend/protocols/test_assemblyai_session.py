@@ -28,10 +28,10 @@ def update(**changes: object) -> str:
     return json.dumps({"type": "UpdateConfiguration", **changes})
 
 
-async def session(*messages: str | bytes, more: str = "", leaving: bool = False) -> Client:
+async def session(*messages: str | bytes, more: str = "", draining: bool = False) -> Client:
     """A client whose session has run to its end."""
     query = f"{AUDIO}&{more}" if more else AUDIO
-    return await served(*messages, query=query, leaving=leaving, protocol=assemblyai_protocol)
+    return await served(*messages, query=query, draining=draining, protocol=assemblyai_protocol)
 
 
 def turns(client: Client, *, ended: bool = True) -> list[dict[str, Any]]:
@@ -135,7 +135,7 @@ async def test_a_message_that_is_none_ends_the_session(text: str) -> None:
 
 
 async def test_a_server_that_leaves_does_not_end_the_session_as_its_client_would() -> None:
-    client = await session(LOUD, leaving=True)
+    client = await session(LOUD, draining=True)
     assert client.kinds == ["Begin"]
     assert client.went_at == 0  # it left before the audio came
 

@@ -17,7 +17,7 @@ from auricle.frontend.protocols.audiosocket import (
     FrameParser,
     audiosocket_protocol,
 )
-from auricle.frontend.routes import Ports
+from auricle.frontend.routes import TcpPorts
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing, new_key
 from tests.fakes.audiosocket import BEGUN, CALL, frame
@@ -94,7 +94,7 @@ async def test_a_caller_who_is_gone_has_said_what_was_heard() -> None:
     async with asyncio.timeout(120), port.serving():
         async with port.client() as (_, writer):
             writer.write(BEGUN + audio(LOUD))
-            await until(lambda: port.frontend.front_door.open)
+            await until(lambda: port.frontend.admission.open)
         await until(lambda: port.ended() == {"done": 1.0})
     assert [text for *_, text in bus.finals] == ["word"]
 
@@ -145,4 +145,4 @@ async def test_its_callers_are_those_of_the_tenant_that_was_named() -> None:
 def test_a_port_whose_text_would_go_nowhere_is_refused_at_the_start() -> None:
     settings = FrontendSettings(audiosocket_port=9_092)
     with pytest.raises(SettingsError, match=r"Frontend\.audiosocket_port is set, but the text"):
-        Ports(settings, Access(KeyRing(None)), lambda _host, _port: pytest.fail("bound"))
+        TcpPorts(settings, Access(KeyRing(None)), lambda _host, _port: pytest.fail("bound"))

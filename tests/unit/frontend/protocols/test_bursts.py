@@ -180,7 +180,7 @@ RECORDINGS = {
 
 
 def test_every_live_way_in_is_among_them() -> None:
-    assert {way.way for way in WAYS} == LIVE.keys() | RECORDINGS
+    assert {way.route for way in WAYS} == LIVE.keys() | RECORDINGS
 
 
 @pytest.mark.parametrize(

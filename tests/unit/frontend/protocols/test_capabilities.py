@@ -285,7 +285,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
     },
 }
 DECLARED = [
-    (way.way, ability, word)
+    (way.route, ability, word)
     for way in WAYS
     for ability in ABILITIES
     if (word := getattr(way, ability))
@@ -298,10 +298,10 @@ def test_what_is_declared_is_there_under_that_name(way: str, ability: str, word:
 
 
 def test_every_way_is_declared_once_and_has_a_page_with_its_words() -> None:
-    assert len({way.way for way in WAYS}) == len(WAYS)
+    assert len({way.route for way in WAYS}) == len(WAYS)
     for way in WAYS:
         page = (ROOT / "docs" / way.page).read_text()
-        assert way.way in page
+        assert way.route in page
         for ability in ABILITIES:
             assert getattr(way, ability).rsplit(".", 1)[-1] in page
 

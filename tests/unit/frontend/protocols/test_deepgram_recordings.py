@@ -232,7 +232,7 @@ async def test_a_body_that_is_too_large_is_refused_in_deepgrams_form(
 
 async def test_a_full_server_says_when_to_come_again(asked: list[Recording]) -> None:
     front = Front()
-    front.frontend.front_door.leave(0.0)
+    front.frontend.admission.begin_drain(0.0)
     answer = await posted(front=front)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "shutting down" in answer.json()["err_msg"]

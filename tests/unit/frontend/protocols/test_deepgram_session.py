@@ -82,7 +82,7 @@ async def test_all_channels_are_finalized() -> None:
 
 
 async def test_a_server_that_leaves_ends_all_channels() -> None:
-    client = await served(both(LOUD, LOUD), query=TWO, leaving=True)
+    client = await served(both(LOUD, LOUD), query=TWO, draining=True)
     assert client.kinds == ["Metadata"]
 
 
@@ -92,11 +92,11 @@ async def test_each_channel_takes_a_seat() -> None:
     async with front.serving():
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
         assert (status, body["err_msg"]) == (503, "all 2 sessions are in use")
-        assert front.frontend.front_door.open == 0
+        assert front.frontend.admission.open == 0
         async with front.connect(f"/v1/listen?{TWO}"):
             await front.processors.opened.acquire()
             await front.processors.opened.acquire()
-            assert front.frontend.front_door.open == 2
+            assert front.frontend.admission.open == 2
             assert (await refusal(front, f"/v1/listen?{AUDIO}"))[0] == 503
 
 

@@ -162,7 +162,7 @@ async def test_a_full_server_says_when_to_come_again() -> None:
     async with asyncio.timeout(SECONDS), service.serving() as channel:
         stream = Stream(channel)
         await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
-        await until(lambda: service.frontend.front_door.open)
+        await until(lambda: service.frontend.admission.open)
         await stream.send(LOUD, sequence_id=8, sequence_start=True)
         (refused,) = await stream.answers()
         assert refused.error_message == "all 1 sessions are in use; come again in 5 s"
@@ -188,7 +188,7 @@ async def test_the_stream_of_a_withdrawn_key_ends() -> None:
         streams = [Stream(channel, secret), Stream(channel, other_secret)]
         for number, stream in enumerate(streams):
             await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
-            await until(lambda taken=number: service.frontend.front_door.open > taken)
+            await until(lambda taken=number: service.frontend.admission.open > taken)
         service.access.replace([other])
         assert await ended(streams[0].call) == ("UNAUTHENTICATED", "this API key was withdrawn")
         await streams[1].send(sequence_id=7, sequence_end=True)

@@ -14,7 +14,7 @@ import websockets
 from auricle.frontend.protocols.stream.messages import Start
 from auricle.frontend.protocols.stream.resume import NOTHING, ResumeTokens
 from auricle.frontend.transport.access.keys import ApiKey, new_key
-from auricle.frontend.transport.slots import Seat
+from auricle.frontend.transport.slots import SessionSlot
 from auricle.protocol.stream import Resume
 from tests.fakes.front import START, Front, last_words
 
@@ -28,17 +28,17 @@ class Watched(Front):
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
         self.asked: list[bool] = []
-        admitted = self.frontend.front_door.admitted
+        admitted = self.frontend.admission.admitted
 
         @asynccontextmanager
         async def noted(
-            tenant: str, name: str, seat: Seat, *, resumes: bool = False, priority: int = 0
+            tenant: str, name: str, slot: SessionSlot, *, resumes: bool = False, priority: int = 0
         ) -> AsyncIterator[None]:
             self.asked.append(resumes)
-            async with admitted(tenant, name, seat, resumes=resumes, priority=priority):
+            async with admitted(tenant, name, slot, resumes=resumes, priority=priority):
                 yield
 
-        self.frontend.front_door.admitted = noted  # type: ignore[method-assign, assignment]
+        self.frontend.admission.admitted = noted  # type: ignore[method-assign, assignment]
 
 
 async def ends(front: Front, path: str, start: str) -> tuple[str, int, str]:

@@ -27,8 +27,8 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
-from auricle.frontend.transport.client_gone import ClientGone
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
+from auricle.frontend.transport.disconnect import ClientDisconnected
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -87,7 +87,7 @@ class Client:
         if not self._messages:
             await self._cut.wait()
         if self._cut.is_set():
-            raise ClientGone
+            raise ClientDisconnected
         return self._messages.pop(0)
 
     async def heard(self, seconds: float) -> None:
@@ -95,15 +95,15 @@ class Client:
 
     async def gone(self) -> None:
         await self._cut.wait()
-        raise ClientGone
+        raise ClientDisconnected
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:
         if self._most is not None and len(self.events) >= self._most:
             self._cut.set()
-            raise ClientGone
+            raise ClientDisconnected
         self.events.append(json.loads(text))
         if self.events[-1]["type"] == "final":
             self.has_final.set()
@@ -139,14 +139,14 @@ class House:
         self._connections = 0
 
     async def connection(
-        self, start: Event, pcm: np.ndarray, most: int | None = None, leaving: bool = False
+        self, start: Event, pcm: np.ndarray, most: int | None = None, draining: bool = False
     ) -> Client:
         """Serve one connection on a frontend that knows nothing of the others."""
         client = Client(self.name(), start, pcm, most)
         async with asyncio.timeout(60):
             try:
-                await self.frontend(leaving=leaving).serve(cast(Any, client))
-            except ClientGone:
+                await self.frontend(draining=draining).serve(cast(Any, client))
+            except ClientDisconnected:
                 assert most is not None
         return client
 
@@ -155,12 +155,12 @@ class House:
         self._connections += 1
         return f"sess_{self._connections}"
 
-    def frontend(self, *, leaving: bool = False) -> StreamProtocol:
+    def frontend(self, *, draining: bool = False) -> StreamProtocol:
         frontend = Frontend(
             self.settings,
             ("demo",),
             ProcessorEndpoints(*[self._processor] * 5, cast(Any, SteadyPulses())),
-            front_door(leaving=leaving),
+            admission(draining=draining),
             InstantDetector(),
             self._bus,
             FrontendMetrics(CollectorRegistry(), self.settings),
@@ -269,7 +269,7 @@ async def test_what_is_sent_again_is_not_charged_again() -> None:
 
 async def test_a_frontend_that_leaves_gives_a_token_too() -> None:
     house = House()
-    left = await house.connection(START, PCM, leaving=True)
+    left = await house.connection(START, PCM, draining=True)
     assert left.events[-1]["type"] == "going_away"
     resume = left.events[-1]["resume"]
     after = await house.connection(START | {"resume": resume}, at(resume))

@@ -21,7 +21,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.riva.service import StreamingRecognize
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.grpc.schema import message
-from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, front_door
+from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM = {"encoding": 1, "sample_rate_hertz": 16_000}
@@ -66,7 +66,7 @@ class Caller:
     async def heard(self, seconds: float) -> None:
         self.charged += seconds
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, data: bytes) -> None:
@@ -77,14 +77,14 @@ class Caller:
         return [r.alternatives[0].transcript for m in self.told for r in m.results]
 
 
-async def served(*messages: bytes, leaving: bool = False) -> Caller:
+async def served(*messages: bytes, draining: bool = False) -> Caller:
     """A caller whose session has run to its end."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
     frontend = Frontend(
         settings,
         ("demo",),
         ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
-        front_door(leaving=leaving),
+        admission(draining=draining),
         InstantDetector(),
         NoBus(),
         FrontendMetrics(CollectorRegistry(), settings),

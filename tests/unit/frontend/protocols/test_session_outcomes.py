@@ -16,8 +16,8 @@ from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
-from auricle.frontend.transport.admission import FrontDoor
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import SessionAdmission
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.process.tracing import OFF
 from auricle.protocol.sessions import SessionDone, SessionReady
 from auricle.protocol.stream import Usage
@@ -80,14 +80,14 @@ class Socket:
 
     async def gone(self) -> None:
         await self._left.wait()
-        raise ClientGone
+        raise ClientDisconnected
 
     async def send(self, text: str) -> None:
         if self._until in text:
             self._left.set()
             await asyncio.sleep(0)
             if not self._delivered:
-                raise ClientGone
+                raise ClientDisconnected
 
 
 async def serve(socket: Socket, ends: bool = True) -> None:
@@ -96,7 +96,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
         judge=None,
-        front_door=FrontDoor(MagicMock(), 1),
+        admission=SessionAdmission(MagicMock(), 1),
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",
@@ -117,10 +117,10 @@ async def test_a_client_that_leaves_at_its_last_message_had_all_it_came_for() ->
 
 
 async def test_a_client_that_leaves_before_its_last_message_is_gone() -> None:
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnected):
         await serve(Socket(until="ready"), ends=False)
 
 
 async def test_a_client_to_which_the_last_message_cannot_be_sent_is_gone() -> None:
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnected):
         await serve(Socket(until="done", delivered=False))

@@ -29,7 +29,7 @@ from auricle.frontend.recordings.annotations import Translated, translated
 from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.protocol.annotation import SegmentTranslation
 from auricle.protocol.sessions import ResumePoint, SegmentFinal, SegmentPartial, SessionEvent
 from auricle.protocol.stream import Translation as ClientTranslation
@@ -293,7 +293,7 @@ HEARD = update(input={"transcription": {"model": "demo"}}, output={"language": "
 class Socket:
     """A client's connection: it sends these messages and then stays."""
 
-    session, trace, sharer = "sess_1", "", "10.0.0.1"
+    session, trace, fairness_key = "sess_1", "", "10.0.0.1"
 
     def __init__(self, *messages: str) -> None:
         self.client = ClientAccount(ANYONE)
@@ -305,13 +305,13 @@ class Socket:
         for _ in range(50):  # everything that is on its way gets through
             await asyncio.sleep(0)
         if not self._messages:
-            raise ClientGone
+            raise ClientDisconnected
         return self._messages.pop(0), b""
 
     async def heard(self, seconds: float) -> None:
         """Nobody counts."""
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:

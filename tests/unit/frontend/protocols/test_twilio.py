@@ -33,7 +33,7 @@ from auricle.frontend.protocols.twilio import (
 from auricle.frontend.session.engine import check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing, new_key
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle_testing.server import ROOT
 from tests.fakes.front import Front, last_words
 from tests.fakes.tcp_port import frontend
@@ -82,7 +82,7 @@ class Stream:
             return self._messages.pop(0)
         if self._stays:
             raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
-        raise ClientGone
+        raise ClientDisconnected
 
     def goes(self) -> None:
         self.went = True
@@ -185,7 +185,7 @@ async def test_so_has_one_of_whom_nothing_comes_any_more() -> None:
     with pytest.raises(DeadlineExceeded, match="the next media message"):
         await served(front, CONNECTED, start(), media(LOUD), stays=True)
     assert [text for *_, text in bus.finals] == ["word"]
-    assert front.front_door.open == 0
+    assert front.admission.open == 0
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ async def test_each_side_counts_as_a_session() -> None:
     await served(front, CONNECTED, start(), STOP)
     with pytest.raises(AuricleError, match="all 1 sessions are in use"):
         await served(front, CONNECTED, start("inbound", "outbound"))
-    assert front.front_door.open == 0
+    assert front.admission.open == 0
 
 
 async def test_each_side_counts_among_the_sessions_of_its_key() -> None:

@@ -30,7 +30,7 @@ from auricle.frontend.protocols.vapi import (
 )
 from auricle.frontend.transport.access.keys import ANYONE, new_key
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.protocol.sessions import ResumePoint, SegmentPartial
 from auricle_testing.server import ROOT
 from tests.fakes.front import Front, last_words
@@ -51,7 +51,7 @@ def both(customer: np.ndarray, assistant: np.ndarray) -> bytes:
 class Vapi:
     """Vapi's side of one connection, which sends these messages and then leaves."""
 
-    session, trace, sharer = "sess_1", "", "10.0.0.1"
+    session, trace, fairness_key = "sess_1", "", "10.0.0.1"
 
     def __init__(self, *messages: str | bytes, stays: bool = False) -> None:
         self.client = ClientAccount(ANYONE)
@@ -66,14 +66,14 @@ class Vapi:
         for _ in range(50):  # everything that is on its way gets through
             await asyncio.sleep(0)
         if not self._messages:
-            raise DeadlineExceeded(what) if self.stays else ClientGone
+            raise DeadlineExceeded(what) if self.stays else ClientDisconnected
         message = self._messages.pop(0)
         return (message, b"") if isinstance(message, str) else (None, message)
 
     async def heard(self, seconds: float) -> None:
         self.charged += seconds
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:
@@ -182,7 +182,7 @@ async def test_one_channel_is_the_customers() -> None:
 
 async def test_the_second_channel_counts_as_a_session_too() -> None:
     front = frontend(max_sessions=1)
-    with front.front_door.counted("10.0.0.1"), pytest.raises(AuricleError, match="all 1 sessions"):
+    with front.admission.slot("10.0.0.1"), pytest.raises(AuricleError, match="all 1 sessions"):
         await served(Vapi(start()), front)
 
 

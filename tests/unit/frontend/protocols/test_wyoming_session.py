@@ -12,7 +12,7 @@ import pytest
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import SettingsError
 from auricle.frontend.protocols.wyoming import Event, EventParser, wyoming_protocol
-from auricle.frontend.routes import Ports
+from auricle.frontend.routes import TcpPorts
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import KeyRing, new_key
 from auricle.frontend.transport.connections import ConnectionLimits
@@ -122,7 +122,7 @@ async def test_who_is_not_let_in_is_told_when_to_come_again() -> None:
     port = wyoming(max_sessions=1)
     async with asyncio.timeout(120), port.serving(), port.client() as (_, writer):
         writer.write(START + CHUNK)
-        await until(lambda: port.frontend.front_door.open)
+        await until(lambda: port.frontend.admission.open)
         (refused,) = await answers(port, UTTERANCE)
     assert refused.data == {
         "code": "overloaded",
@@ -157,4 +157,4 @@ def test_a_port_without_keys_needs_a_tenant_where_there_are_keys(
     settings = FrontendSettings(wyoming_port=10_300, keyless_tenant=tenant)
     ring = KeyRing(None if keys is None else [new_key(name)[1] for name in keys])
     with pytest.raises(SettingsError, match=says):
-        Ports(settings, Access(ring), lambda _host, _port: pytest.fail("no port is bound"))
+        TcpPorts(settings, Access(ring), lambda _host, _port: pytest.fail("no port is bound"))

@@ -10,7 +10,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.http_protocol import DoorConfig
+from auricle.frontend.transport.http_protocol import ServerConfig
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle_testing import wire
 from auricle_testing.server import eventually
@@ -54,7 +54,7 @@ class Connection:
         self.over = False
         self.take = asyncio.Semaphore(0)
         self.accept = asyncio.Event()
-        config = DoorConfig(
+        config = ServerConfig(
             self._app,
             connections=Connections(ConnectionLimits()),
             interface="asgi3",

@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request
 
 from auricle.frontend.transport.connections import ConnectionLimits
 from auricle.frontend.transport.server import HandshakeLimit
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 from auricle.process.logs import Repeats
 from tests.fakes.clock import Clock
 from tests.fakes.doors import Door, event_loop_policy
@@ -312,7 +312,7 @@ async def test_connections_of_a_trusted_proxy_are_not_counted_by_address() -> No
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str, ...]) -> None:
     clock, app, door = Clock(), App(), Door(LIMITS)
-    limited = HandshakeLimit(app.app, Rates(1.0, "requests", clock))
+    limited = HandshakeLimit(app.app, RateLimiter(1.0, "requests", clock))
     options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
     async with door.serving(limited, **options), httpx.AsyncClient(timeout=60) as client:
 

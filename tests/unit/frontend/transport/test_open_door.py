@@ -25,7 +25,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import KeyRing, new_key
 from auricle.frontend.transport.access.limits import KeyLimits
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol, SocketSessions
 from auricle.load.chunk_load import ChunkLoad
@@ -70,11 +70,11 @@ class Sessions:
         self.processor = Processor()
         endpoint, unused = cast(Any, self.processor), cast(Any, None)
         endpoints = ProcessorEndpoints(endpoint, endpoint, *[unused] * 4)
-        front_door = FrontDoor(endpoints, max_sessions)
+        admission = SessionAdmission(endpoints, max_sessions)
         metrics = FrontendMetrics(self.registry, FrontendSettings())
-        sessions = LiveSessions(front_door, KeyLimits(**limits), metrics, OFF)
+        sessions = LiveSessions(admission, KeyLimits(**limits), metrics, OFF)
         access = Access(keys or KeyRing(None))
-        self._sessions = SocketSessions(access, front_door, sessions, 20.0)
+        self._sessions = SocketSessions(access, admission, sessions, 20.0)
         self._protocol = SocketProtocol("test", self._serve, self._error)
         self.app = FastAPI()
         self.door = Door()

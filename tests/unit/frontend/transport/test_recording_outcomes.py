@@ -21,7 +21,7 @@ from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import KeyRing, new_key
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.process.http_server import EmbeddedServer
 from tests.fakes.transcriber import Scripted
 
@@ -40,8 +40,8 @@ class Requests:
         settings = FrontendSettings()
         metrics = FrontendMetrics(self._registry, settings)
         unused = cast(Any, None)
-        self.door = FrontDoor(unused, 1)
-        frontend = Frontend(settings, ("demo",), unused, self.door, unused, unused, metrics)
+        self.admission = SessionAdmission(unused, 1)
+        frontend = Frontend(settings, ("demo",), unused, self.admission, unused, unused, metrics)
         self.transcriber = Scripted()
         requests = RecordingRequests(
             *(frontend, Access(keys), cast(RecordingTranscriber, self.transcriber))
@@ -94,14 +94,14 @@ async def test_a_recording_is_told_when_the_frontend_cannot_wait_for_it(stream: 
     async with asyncio.timeout(60), requests.serving():
         asked = asyncio.create_task(requests.post("endless.wav", stream=stream))
         await requests.transcriber.asked.wait()
-        assert requests.door.leave(10.0) == 1
+        assert requests.admission.begin_drain(10.0) == 1
         assert not asked.done()
-        requests.door.leave(0.0)
+        requests.admission.begin_drain(0.0)
         answer = await asked
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert "shutting down; send the recording again" in answer.text
     assert requests.ended() == {"overloaded": 1}
-    assert requests.door.leave(0.0) == 0
+    assert requests.admission.begin_drain(0.0) == 0
 
 
 async def test_a_recording_that_fails_counts_by_its_error() -> None:

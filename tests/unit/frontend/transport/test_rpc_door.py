@@ -156,7 +156,7 @@ async def test_a_full_server_says_when_to_come_again() -> None:
         assert (info.reason, info.domain, seconds) == ("overloaded", "auricle", 5)
         assert dict(metadata)["retry-after"] == "5"
         running.cancel()
-        await until(lambda: front.frontend.front_door.open == 0)
+        await until(lambda: front.frontend.admission.open == 0)
 
 
 async def test_a_server_that_shuts_down_is_unavailable() -> None:
@@ -164,7 +164,7 @@ async def test_a_server_that_shuts_down_is_unavailable() -> None:
     async with asyncio.timeout(60), calling(front) as channel:
         running = stream(channel)
         await begin(running, front)
-        front.frontend.front_door.leave(0.0)
+        front.frontend.admission.begin_drain(0.0)
         assert (await ended(stream(channel)))[0] == "UNAVAILABLE"
         code, _, _ = await failure(unary(channel, RECOGNIZE, recording()))
         assert code == "UNAVAILABLE"

@@ -23,7 +23,7 @@ from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import KeyRing, new_key
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from tests.fakes.doors import Door, event_loop_policy
 from tests.fakes.transcriber import Scripted
 from tests.waiting import until
@@ -54,7 +54,15 @@ class Uploads:
         self._settings = FrontendSettings(**settings)
         metrics, unused = FrontendMetrics(self.registry, self._settings), cast(Any, None)
         frontend = Frontend(
-            *(self._settings, ("demo",), unused, FrontDoor(unused, 1), unused, unused, metrics)
+            *(
+                self._settings,
+                ("demo",),
+                unused,
+                SessionAdmission(unused, 1),
+                unused,
+                unused,
+                metrics,
+            )
         )
         self.transcriber = Scripted()
         requests = RecordingRequests(
@@ -196,7 +204,7 @@ async def test_all_uploads_being_one_clients_slow_ones_keeps_nobody_out() -> Non
         assert (await refused.answer())[0] == 503
         for number in range(3):
             assert (await uploads.post(f"10.0.0.{number + 2}")).status_code == 200
-        # One of them gave its seat; there was no need for more.
+        # One of them gave its slot; there was no need for more.
         status, error = await held[-1].answer()
         assert (status, error["code"]) == (503, "overloaded")
         assert "in favour of a client without one" in error["message"]

@@ -9,7 +9,7 @@
  * words a model knows that knows few, as the bundled one does; null for ordinary speech.
  * `languages` are those that are understood, as ISO 639-1 codes; empty if not known here.
  */
-export interface Abilities {
+export interface ServerCapabilities {
   words: boolean;
   speakers: boolean;
   translate: readonly string[] | null;

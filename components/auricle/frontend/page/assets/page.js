@@ -104,7 +104,7 @@ class Captions {
 }
 
 /** @type {Captions | undefined} */ let captions;
-/** @type {Partial<import("./models").Abilities>} */ let able = {};
+/** @type {Partial<import("./models").ServerCapabilities>} */ let able = {};
 
 /** @param {Transcript} transcript */
 function allowSaving(transcript) {

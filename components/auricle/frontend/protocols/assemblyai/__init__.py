@@ -3,7 +3,7 @@
 from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = ProtocolCapabilities(
-    way="WS /v3/ws",
+    route="WS /v3/ws",
     page="assemblyai.md",
     partials="transcript",
     committed="word_is_final",

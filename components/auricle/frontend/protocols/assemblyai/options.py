@@ -18,7 +18,6 @@ from auricle.core.limits import query_pairs
 from auricle.frontend.link.words import WordTimes
 from auricle.frontend.session.adapter import AudioOptions
 from auricle.frontend.session.turns import EndpointingPolicy
-from auricle.frontend.transport.hints import several, without_effect
 from auricle.frontend.transport.options import (
     LENIENT_SWITCHES,
     Context,
@@ -31,6 +30,7 @@ from auricle.frontend.transport.options import (
     read_query,
     without_region,
 )
+from auricle.frontend.transport.transcription_options import several, without_effect
 
 # AssemblyAI's defaults.
 _THRESHOLD, _LONGEST_MS = 0.4, 1_280

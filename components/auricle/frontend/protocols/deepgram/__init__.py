@@ -4,7 +4,7 @@ from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = (
     ProtocolCapabilities(
-        way="WS /v1/listen",
+        route="WS /v1/listen",
         page="deepgram.md",
         partials="interim_results",
         turns="speech_final",
@@ -15,7 +15,7 @@ CAPABILITIES = (
         channels="multichannel",
     ),
     ProtocolCapabilities(
-        way="WS /v2/listen",
+        route="WS /v2/listen",
         page="deepgram.md",
         partials="Update",
         turns="EndOfTurn",
@@ -23,7 +23,7 @@ CAPABILITIES = (
         confidence="confidence",
     ),
     ProtocolCapabilities(
-        way="POST /v1/listen",
+        route="POST /v1/listen",
         page="deepgram.md",
         language="language",
         keywords="keyterm",

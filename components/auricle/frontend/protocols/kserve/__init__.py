@@ -4,14 +4,14 @@ from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = (
     ProtocolCapabilities(
-        way="ModelStreamInfer",
+        route="ModelStreamInfer",
         page="kserve.md",
         partials="partials",
         language="language",
         keywords="context",
     ),
     ProtocolCapabilities(
-        way="ModelInfer",
+        route="ModelInfer",
         page="kserve.md",
         language="language",
         keywords="context",

@@ -50,8 +50,8 @@ from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.admission import about_to_go, farewell
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import farewell, shutting_down
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.grpc.calls import CallMessages
 from auricle.frontend.transport.grpc.incoming import (
     Context,
@@ -138,7 +138,7 @@ class Sequence:
         """
         live, caller = self._frontend.live_sessions, self._caller
         try:
-            with live.settled(self._record):
+            with live.recorded(self._record):
                 self._frontend.check_model(self._asked.model)
                 async with live.session(self._record, caller.client, caller.host) as session:
                     await self._serve(session)
@@ -163,7 +163,7 @@ class Sequence:
         )
         channel = TextChannel(self._frontend, session, audio, self._told)
         engine = SessionEngine(self._frontend, channel)
-        with self._frontend.front_door.interrupting(self._patience.interrupt):
+        with self._frontend.admission.interrupting(self._patience.interrupt):
             await engine.run(self._read(engine, channel), last=self._last)
 
     async def _read(self, engine: SessionEngine, channel: TextChannel) -> None:
@@ -265,13 +265,13 @@ class ModelStreamInfer:
 
     async def serve(self, incoming: Incoming, context: Context) -> None:
         """Serve one stream until done. Raises AuricleError if it fails or is refused."""
-        with self._frontend.live_sessions.settled(Record(NAME, incoming.address)):
+        with self._frontend.live_sessions.recorded(Record(NAME, incoming.address)):
             client = self._access.client(incoming.metadata, "live")
         caller = SequenceOwner(client, incoming.host, incoming.address)
         try:
             with self._frontend.live_sessions.connection(NAME, incoming.address) as record:
                 await _Stream(self._frontend, caller, context, record).run()
-        except ClientGone:
+        except ClientDisconnected:
             return  # each sequence has settled its own
 
 
@@ -283,7 +283,7 @@ class _Stream:
     ) -> None:
         self._frontend = frontend
         self._record = record
-        self._door = frontend.front_door
+        self._admission = frontend.admission
         self._caller = caller
         self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
         # Those whose end was not asked for yet.
@@ -292,12 +292,12 @@ class _Stream:
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Serve the stream until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
+        """Serve the stream until done. Raises AuricleError if it fails, ClientDisconnected if the
+        client leaves."""
         reading = asyncio.create_task(self._read())
         failure = asyncio.create_task(outcome_of(self._failure))
         try:
-            with self._door.interrupting(self._messages.interrupt):
+            with self._admission.interrupting(self._messages.interrupt):
                 await first_failure_or(reading, [failure])
         finally:
             self._failure.cancel()  # what fails from now on ends nothing
@@ -309,8 +309,8 @@ class _Stream:
         settings = self._frontend.settings
         seconds = settings.start_timeout_seconds
         while True:
-            if self._door.leaving and not self._running:
-                raise about_to_go()
+            if self._admission.draining and not self._running:
+                raise shutting_down()
             try:
                 data = await self._messages.receive(seconds, "the next request")
             except Interrupted:

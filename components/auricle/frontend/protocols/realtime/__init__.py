@@ -3,7 +3,7 @@
 from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = ProtocolCapabilities(
-    way="WS /v1/realtime",
+    route="WS /v1/realtime",
     page="realtime.md",
     partials="auricle.transcription.partial",
     committed="conversation.item.input_audio_transcription.delta",
@@ -13,7 +13,7 @@ CAPABILITIES = ProtocolCapabilities(
     confidence="item.input_audio_transcription.logprobs",
 )
 TRANSLATIONS = ProtocolCapabilities(
-    way="WS /v1/realtime/translations",
+    route="WS /v1/realtime/translations",
     page="translation.md",
     committed="session.input_transcript.delta",
     translations="session.output_transcript.delta",

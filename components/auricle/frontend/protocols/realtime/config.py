@@ -22,8 +22,8 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnsupportedValue
 from auricle.frontend.audio.endpointing import EndpointingOptions, ServerVadFields
 from auricle.frontend.audio.turn_detection import WAITS, Eagerness
-from auricle.frontend.transport.hints import Hints
 from auricle.frontend.transport.options import LENIENT_SWITCHES, ChunkMs, Model, read
+from auricle.frontend.transport.transcription_options import TranscriptionOptions
 
 # Turn detection as `session.update` asks for it, and what of it has no effect. No I/O.
 
@@ -136,7 +136,7 @@ class ALawFormat(_Strict, frozen=True, tag="audio/pcma"):
 Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 
 
-class Transcription(Hints, frozen=True, kw_only=True):
+class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
     """Transcription options.
 
     With `model` None the served model is used. `delay` says how long text waits before it is sent

@@ -27,8 +27,10 @@ class RealtimeProtocol:
         self._frontend = frontend
 
     async def serve(self, socket: ClientSocket) -> None:
-        """Serve one session until draining ends it. Raises ClientGone when the client leaves, and
-        AuricleError if the session fails."""
+        """Serve one session until draining ends it.
+
+        Raises ClientDisconnected when the client leaves, AuricleError if the session fails.
+        """
         self._frontend.check_model(socket.query.get("model"))
 
         async def emit(event: ServerEvent) -> None:
@@ -52,7 +54,7 @@ class RealtimeProtocol:
         await session.announce()
         # The protocol has no event for draining, so the reason of the close frame gives the
         # position up to which the audio is transcribed.
-        socket.goes_at(await session.serve(receive))
+        socket.end_early(await session.serve(receive))
 
     @staticmethod
     def error(error: AuricleError) -> str:

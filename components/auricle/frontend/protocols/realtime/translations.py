@@ -222,7 +222,7 @@ class _Session:
         """Run until the client closes the session, or draining ends it.
 
         An event that is wrong is answered with an error event. Raises AuricleError if the session
-        fails, ClientGone if the client leaves.
+        fails, ClientDisconnected if the client leaves.
         """
         await self._emit("session.created", session=self._described())
         first = await self._next()
@@ -258,7 +258,7 @@ class _Session:
                 await self._update(event)
             except BadRequest as error:
                 await self._socket.send(events.encode(events.error_event(error, named)))
-        self._socket.goes_at(self._engine.heard_samples)
+        self._socket.end_early(self._engine.heard_samples)
         return None
 
     async def _receive(self) -> tuple[str | None, bytes]:

@@ -4,7 +4,7 @@ from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = (
     ProtocolCapabilities(
-        way="StreamingRecognize",
+        route="StreamingRecognize",
         page="riva.md",
         partials="interim_results",
         committed="stability",
@@ -15,7 +15,7 @@ CAPABILITIES = (
         confidence="confidence",
     ),
     ProtocolCapabilities(
-        way="Recognize",
+        route="Recognize",
         page="riva.md",
         language="language_code",
         keywords="speech_contexts",

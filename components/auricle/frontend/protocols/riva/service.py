@@ -146,8 +146,8 @@ class StreamingRecognize:
         self._frontend = frontend
 
     async def run(self, call: LiveCall) -> None:
-        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
+        """Serve one session until done. Raises AuricleError if it fails, ClientDisconnected if the
+        client leaves."""
         asked = _asked(await self._first(call))
         self._frontend.check_model(asked.options.model)
         self._frontend.check_words(asked.options.words == "aligned", "custom_configuration")
@@ -200,7 +200,7 @@ class _Session:
                 header, samples = found
                 self._left_of_file = None if header is None else header.size
                 return self._channel(*audio_format(self._options, header)), self._within(samples)
-        self._call.goes_at(0)
+        self._call.end_early(0)
         return None
 
     def _channel(self, encoding: str, sample_rate: int) -> TextChannel:
@@ -224,7 +224,7 @@ class _Session:
                 await self._engine.end()
                 return
             await channel.take(self._within(data))
-        self._call.goes_at(await self._engine.leave())
+        self._call.end_early(await self._engine.leave())
 
     async def _next(self) -> tuple[bytes, bool]:
         """Return the next message's bytes of audio, and whether the call has ended instead."""
@@ -319,7 +319,7 @@ _MESSAGE_SECONDS = 10.0
 def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls) -> Methods:
     """Return the methods of the service, for the frontend's event loop."""
     slow_reader_seconds = frontend.settings.slow_reader_seconds
-    calls = LiveCalls(access, frontend.front_door, frontend.live_sessions, slow_reader_seconds)
+    calls = LiveCalls(access, frontend.admission, frontend.live_sessions, slow_reader_seconds)
     streaming = StreamingRecognize(frontend)
 
     async def stream(incoming: Incoming, context: Context) -> None:

@@ -3,7 +3,7 @@
 from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = ProtocolCapabilities(
-    way="WS /v1/audio/stream",
+    route="WS /v1/audio/stream",
     page="websocket.md",
     partials="partial",
     committed="committed",

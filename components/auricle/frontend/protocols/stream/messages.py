@@ -16,8 +16,8 @@ from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.config.frontend import PreRollMs, SilenceMs, SpeechThreshold
 from auricle.frontend.audio.turn_detection import WAITS
-from auricle.frontend.transport.hints import MOST_AMONG
 from auricle.frontend.transport.options import ChunkMs, Context, Language, SampleRate, one_of
+from auricle.frontend.transport.transcription_options import MOST_AMONG
 from auricle.protocol.stream import Reply, Resumable, Resume
 
 # The encoding of features that the client computed, see docs/log_mel.md.

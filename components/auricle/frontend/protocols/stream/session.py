@@ -32,7 +32,7 @@ from auricle.frontend.protocols.stream.resume import ResumeTokens
 from auricle.frontend.protocols.stream.start import Beginning, begin, parse_end, parse_start
 from auricle.frontend.session.engine import Channel, SessionEngine
 from auricle.frontend.transport.admission import first_message
-from auricle.frontend.transport.message_writer import Telling
+from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol import stream
 from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
@@ -132,8 +132,8 @@ class StreamProtocol:
         self._takeovers = Takeovers()
 
     async def serve(self, socket: ClientSocket) -> None:
-        """Serve one session until done. Raises AuricleError if it fails, ClientGone if the client
-        leaves."""
+        """Serve one session until done. Raises AuricleError if it fails, ClientDisconnected if the
+        client leaves."""
         seconds = self._frontend.settings.start_timeout_seconds
         text, _ = await first_message(socket.receive(seconds, "the start message"))
         beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
@@ -158,7 +158,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
         self._engine = SessionEngine(frontend, self)
         self._idle_seconds = frontend.settings.idle_timeout_seconds
         # Messages leave in the order in which the ledger knows of them.
-        self._telling = Telling(socket)
+        self._writer = MessageWriter(socket)
         self._texts: list[str] = []
         # Segments whose final this connection has told: what comes later of others is left out.
         self._wordless: set[int] = set()
@@ -166,7 +166,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
 
     async def serve(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
-        with self._telling.may_leave():
+        with self._writer.may_leave():
             await self._engine.run(self._read(), _until(taken_over))
 
     # ── from the client ─────────────────────────────────────────────────────
@@ -185,7 +185,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
                 await self._socket.gone()
                 raise ProtocolError("nothing may follow the end message")
         # Only the client can end a segment of features, so this raises ProtocolError within one.
-        self._socket.goes_at(await self._engine.leave())
+        self._socket.end_early(await self._engine.leave())
         while True:  # until the client has read that the session is over
             with suppress(Interrupted):
                 await self._socket.receive(self._idle_seconds, "the client to go")
@@ -265,7 +265,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
             noted()
             return [self._resumable(reply)]
 
-        await self._telling.tell(made)
+        await self._writer.write(made)
 
     async def _send_last(self, done: SessionDone) -> None:
         text, left_at = " ".join(self._texts), self._engine.left_at
@@ -277,7 +277,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
             resume_ms = -(-left_at * 1000 // SAMPLE_RATE)
             return [self._resumable(stream.GoingAway(resume_ms, text[-CONTEXT:]))]
 
-        await self._telling.tell_last(made)
+        await self._writer.write_last(made)
 
     def _resumable(self, reply: stream.Resumable) -> str:
         if self._begun.offer is not None:

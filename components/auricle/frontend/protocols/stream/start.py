@@ -30,9 +30,9 @@ from auricle.frontend.protocols.stream.resume import (
     ResumeTokens,
     SentState,
 )
-from auricle.frontend.transport.hints import forced, several
 from auricle.frontend.transport.options import read
 from auricle.frontend.transport.request_errors import json_fault
+from auricle.frontend.transport.transcription_options import forced, several
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import OpenSession
 from auricle.protocol.stream import Resume

@@ -3,7 +3,7 @@
 from auricle.frontend.capabilities import ProtocolCapabilities
 
 CAPABILITIES = ProtocolCapabilities(
-    way="POST /v1/audio/transcriptions",
+    route="POST /v1/audio/transcriptions",
     page="transcriptions.md",
     committed="stream",
     language="language",
@@ -13,7 +13,7 @@ CAPABILITIES = ProtocolCapabilities(
     speakers="diarized_json",
 )
 TRANSLATIONS = ProtocolCapabilities(
-    way="POST /v1/audio/translations",
+    route="POST /v1/audio/translations",
     page="translation.md",
     committed="stream",
     language="language",

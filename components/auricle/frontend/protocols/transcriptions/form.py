@@ -20,8 +20,8 @@ from auricle.core.limits import file_name
 from auricle.core.sanitize import escaped, quoted
 from auricle.frontend.audio.endpointing import ServerVadFields
 from auricle.frontend.recordings.uploads import CheckSize, on_disk, storing
-from auricle.frontend.transport.hints import Hints
 from auricle.frontend.transport.options import LENIENT_SWITCHES, Model, read
+from auricle.frontend.transport.transcription_options import TranscriptionOptions
 
 ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt", "vtt"]
 # Clients send a list as a field that comes again, with brackets; several have it without.
@@ -38,7 +38,7 @@ class ChunkingStrategy(ServerVadFields, frozen=True, kw_only=True):
     type: Literal["auto", "server_vad", "none"] = "auto"
 
 
-class TranscriptionForm(Hints, frozen=True, kw_only=True):
+class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
     """All fields except `file`.
 
     Fields that change the text are honoured or refused; `warnings` names those without effect.

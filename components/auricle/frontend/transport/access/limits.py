@@ -11,7 +11,7 @@ from datetime import datetime
 
 from auricle.core.errors import AuricleError, RateLimited, TooLarge, Unauthorized
 from auricle.frontend.transport.access.keys import ANYONE, ApiKey, Scope, utc_now
-from auricle.frontend.transport.slots import Rates, Shares, TokenBucket
+from auricle.frontend.transport.slots import ConcurrencyLimit, RateLimiter, TokenBucket
 
 _SESSION_RETRY_SECONDS = 5.0
 _LONGEST_SLEEP_SECONDS = 1.0
@@ -40,7 +40,7 @@ class ClientAccount:
         """The tenant's name."""
         return self.key.name
 
-    def counts_as(self, host: str) -> str:
+    def fairness_key(self, host: str) -> str:
         """Return who shares what the server has: the tenant, or without keys the host."""
         return host if self.key is ANYONE else self.tenant
 
@@ -198,8 +198,8 @@ class KeyLimits:
         per_second: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._connections = Shares(connections, "sessions and recordings")
-        self._rates = Rates(per_second, "sessions and recordings", clock)
+        self._connections = ConcurrencyLimit(connections, "sessions and recordings")
+        self._rates = RateLimiter(per_second, "sessions and recordings", clock)
 
     @contextmanager
     def one(self, client: ClientAccount) -> Iterator[None]:

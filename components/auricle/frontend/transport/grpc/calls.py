@@ -10,17 +10,17 @@ from auricle.core.aio import Patience, cancelled, within
 from auricle.core.errors import AuricleError, Overloaded
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.admission import FrontDoor, farewell
-from auricle.frontend.transport.client_gone import ClientGone
+from auricle.frontend.transport.admission import SessionAdmission, farewell
+from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.grpc.incoming import Context, Incoming, warn
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
-from auricle.frontend.transport.slots import Seat, seat_lost
+from auricle.frontend.transport.slots import SessionSlot, slot_preempted
 
 # The messages of one gRPC call, each with a deadline.
 
 
 class CallMessages:
-    """Call its methods on the event loop; they raise ClientGone once the client has left.
+    """Call its methods on the event loop; they raise ClientDisconnected once the client has left.
 
     One task may `receive` at a time. Messages that several tasks `send` go out one by one.
     """
@@ -52,7 +52,7 @@ class CallMessages:
         try:
             return await self._context.read()
         except Exception:
-            raise ClientGone from None
+            raise ClientDisconnected from None
 
     async def send(self, message: bytes) -> None:
         """Send a message. Raises DeadlineExceeded if the client does not read."""
@@ -70,7 +70,7 @@ class CallMessages:
         try:
             await self._context.write(message)
         except Exception:
-            raise ClientGone from None
+            raise ClientDisconnected from None
 
     async def _written(self) -> None:
         """Wait for the write of a `send` that was cancelled.
@@ -103,7 +103,7 @@ _RECONNECT_SECONDS = 1.0
 class LiveCall(LiveSession):
     """The session of one call. Call its methods on the event loop.
 
-    Methods raise ClientGone once the client has left. One task may `receive` at a time.
+    Methods raise ClientDisconnected once the client has left. One task may `receive` at a time.
     """
 
     def __init__(
@@ -112,15 +112,15 @@ class LiveCall(LiveSession):
         client: ClientAccount,
         slow_reader_seconds: float,
         record: Record,
-        seat: Seat,
+        slot: SessionSlot,
     ) -> None:
         """A `send` may take `slow_reader_seconds`."""
         super().__init__(client, record)
         self._context = context
         self._messages = CallMessages(context, slow_reader_seconds)
         self.farewell: str | None = None  # why the session ends early, without an error
-        self._seat = seat
-        seat.on_loss(lambda: self._messages.fail(seat_lost()))
+        self._slot = slot
+        slot.on_preempted(lambda: self._messages.fail(slot_preempted()))
 
     async def receive(self, seconds: float, what: str) -> bytes | None:
         """Return the next message, None after the last one.
@@ -128,10 +128,10 @@ class LiveCall(LiveSession):
         Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted after
         `interrupt`.
         """
-        if self._seat.taken_away:
-            raise seat_lost()
+        if self._slot.preempted:
+            raise slot_preempted()
         message = await self._messages.receive(seconds, what)
-        self._seat.confirm()
+        self._slot.confirm()
         return message
 
     async def warn(self, warnings: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ class LiveCall(LiveSession):
         """End the `receive` in progress, if any, with Interrupted."""
         self._messages.interrupt()
 
-    def goes_at(self, samples: int) -> None:
+    def end_early(self, samples: int) -> None:
         """The session will end early, as UNAVAILABLE; the client may go on elsewhere.
 
         The audio up to session sample `samples` (16 kHz) is transcribed here.
@@ -164,12 +164,12 @@ class LiveCalls:
     def __init__(
         self,
         access: Access,
-        front_door: FrontDoor,
+        admission: SessionAdmission,
         sessions: LiveSessions,
         slow_reader_seconds: float,
     ) -> None:
         self._access = access
-        self._front_door = front_door
+        self._admission = admission
         self._sessions = sessions
         self._slow_reader_seconds = slow_reader_seconds
 
@@ -183,9 +183,9 @@ class LiveCalls:
         """Serve one session until `run` is done. Raises AuricleError if it fails or is refused."""
         record = Record(protocol, incoming.address)
         try:
-            with self._sessions.settled(record):
+            with self._sessions.recorded(record):
                 leaving = await self._admitted(record, incoming, context, run)
-        except ClientGone:
+        except ClientDisconnected:
             return
         if leaving is not None:
             raise Overloaded(leaving, _RECONNECT_SECONDS)
@@ -199,11 +199,11 @@ class LiveCalls:
     ) -> str | None:
         """Run the session; return why it ended early, if it did, without an error."""
         client = self._access.client(incoming.metadata, "live")
-        sharer = client.counts_as(incoming.host)
-        async with self._sessions.admitted(record, client, sharer) as (seat,):
-            call = LiveCall(context, client, self._slow_reader_seconds, record, seat)
+        fairness_key = client.fairness_key(incoming.host)
+        async with self._sessions.admitted(record, client, fairness_key) as (slot,):
+            call = LiveCall(context, client, self._slow_reader_seconds, record, slot)
             try:
-                with self._front_door.interrupting(call.interrupt):
+                with self._admission.interrupting(call.interrupt):
                     async with self._sessions.running(record, client):
                         await run(call)
             finally:

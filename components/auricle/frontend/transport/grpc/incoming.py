@@ -151,14 +151,14 @@ class Status:
     metadata: Metadata
 
 
-def status_of(error: AuricleError, *, leaving: bool = False) -> Status:
-    """Return the status of an error. A server that is `leaving` is not full but unavailable.
+def status_of(error: AuricleError, *, draining: bool = False) -> Status:
+    """Return the status of an error. A server that is `draining` is not full but unavailable.
 
     Its details are ErrorInfo, whose reason is the error's code, and RetryInfo if the error says
     when to retry; clients without the library that reads details find `retry-after`, in seconds.
     """
     code = _CODES.get(error.http_status, Code.INTERNAL)
-    if isinstance(error, Overloaded) and not leaving:
+    if isinstance(error, Overloaded) and not draining:
         code = Code.RESOURCE_EXHAUSTED
     status = StatusProto(code=code, message=error.for_client)
     param = {} if error.param is None else {"param": error.param}

@@ -8,16 +8,16 @@ from typing import Any
 
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError
-from auricle.frontend.transport.admission import FrontDoor
+from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services
 from auricle.frontend.transport.grpc.health import SERVICE as HEALTH
 from auricle.frontend.transport.grpc.health import Health
 from auricle.frontend.transport.grpc.incoming import Incoming, Method, incoming_of, status_of
 from auricle.frontend.transport.grpc.reflection import SERVICE as REFLECTION
 from auricle.frontend.transport.grpc.reflection import Reflection
-from auricle.frontend.transport.live_sessions import foreseen
+from auricle.frontend.transport.live_sessions import mapped_errors
 from auricle.frontend.transport.session_log import log_refused
-from auricle.frontend.transport.slots import Rates
+from auricle.frontend.transport.slots import RateLimiter
 
 log = logging.getLogger(__name__)
 # Of a client that sends faster than it is heard, so much is held of each call.
@@ -37,12 +37,12 @@ class RpcServer:
         self,
         settings: FrontendSettings,
         services: Services,
-        front_door: FrontDoor,
-        rates: Rates,
+        admission: SessionAdmission,
+        rates: RateLimiter,
     ) -> None:
         """`rates` are those of requests: each call is one."""
         self._settings = settings
-        self._front_door = front_door
+        self._admission = admission
         self._rates = rates
         named = (*services.rpc_methods, HEALTH, REFLECTION)
         health = Health(services.processors, named).methods
@@ -95,13 +95,13 @@ class RpcServer:
                 context.peer(), context.invocation_metadata() or (), settings.trusted_proxies
             )
             try:
-                with foreseen("a call"):
+                with mapped_errors("a call"):
                     if limited:
                         self._within_rate(incoming)
                     return await method.serve(incoming, context)
             except AuricleError as error:
                 failure = error
-            status = status_of(failure, leaving=self._front_door.leaving)
+            status = status_of(failure, draining=self._admission.draining)
             code = getattr(grpc.StatusCode, status.code.name)
             await context.abort(code, status.message, status.metadata)
             return None  # which it does not come to

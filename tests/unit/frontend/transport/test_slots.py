@@ -8,65 +8,70 @@ import pytest
 
 from auricle.core.errors import RateLimited
 from auricle.frontend.transport.addresses import UNKNOWN, host_of
-from auricle.frontend.transport.slots import Rates, Seat, Seats, Shares
+from auricle.frontend.transport.slots import (
+    ConcurrencyLimit,
+    RateLimiter,
+    SessionSlot,
+    SessionSlots,
+)
 from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
 
 
-def taken(seats: Seats, client: str, number: int) -> list[Seat]:
-    found = [seats.take(client) for _ in range(number)]
-    return [seat for seat in found if seat is not None]
+def taken(slots: SessionSlots, client: str, number: int) -> list[SessionSlot]:
+    found = [slots.take(client) for _ in range(number)]
+    return [slot for slot in found if slot is not None]
 
 
 def test_there_are_so_many_seats() -> None:
-    seats = Seats(3)
-    first, *_ = taken(seats, "a", 3)
-    assert seats.take("a") is None
-    first.leave()
-    assert seats.take("a") is not None
-    assert seats.taken == 3
+    slots = SessionSlots(3)
+    first, *_ = taken(slots, "a", 3)
+    assert slots.take("a") is None
+    first.release()
+    assert slots.take("a") is not None
+    assert slots.taken == 3
 
 
 def test_one_client_with_all_seats_keeps_nobody_out() -> None:
-    seats, told = Seats(4), []
-    greedy = taken(seats, "greedy", 4)
-    for number, seat in enumerate(greedy):
-        seat.on_loss(lambda number=number: told.append(number))
-    assert seats.take("other") is not None
+    slots, told = SessionSlots(4), []
+    greedy = taken(slots, "greedy", 4)
+    for number, slot in enumerate(greedy):
+        slot.on_preempted(lambda number=number: told.append(number))
+    assert slots.take("other") is not None
     assert told == [3]  # the newest, which has lost least
-    assert greedy[3].taken_away
-    greedy[3].leave()  # as its owner does in the end
-    assert seats.taken == 4
-    assert seats.take("greedy") is None
+    assert greedy[3].preempted
+    greedy[3].release()  # as its owner does in the end
+    assert slots.taken == 4
+    assert slots.take("greedy") is None
 
 
 def test_seats_are_taken_away_until_both_have_as_many() -> None:
-    seats = Seats(6)
-    taken(seats, "greedy", 6)
-    assert len(taken(seats, "other", 6)) == 3
-    assert len(taken(seats, "third", 6)) == 2
-    assert seats.taken == 6
+    slots = SessionSlots(6)
+    taken(slots, "greedy", 6)
+    assert len(taken(slots, "other", 6)) == 3
+    assert len(taken(slots, "third", 6)) == 2
+    assert slots.taken == 6
 
 
 def test_a_confirmed_seat_is_not_taken_away() -> None:
-    seats = Seats(4)
-    for seat in taken(seats, "greedy", 4)[:2]:
-        seat.confirm()
-    assert len(taken(seats, "other", 4)) == 1
-    for seat in taken(Seats(3), "settled", 3):
-        seat.confirm()
+    slots = SessionSlots(4)
+    for slot in taken(slots, "greedy", 4)[:2]:
+        slot.confirm()
+    assert len(taken(slots, "other", 4)) == 1
+    for slot in taken(SessionSlots(3), "settled", 3):
+        slot.confirm()
 
 
 def test_clients_with_one_seat_each_keep_theirs() -> None:
-    seats = Seats(3)
+    slots = SessionSlots(3)
     for client in ("a", "b", "c"):
-        assert seats.take(client) is not None
-    assert seats.take("d") is None
+        assert slots.take(client) is not None
+    assert slots.take("d") is None
 
 
 def test_one_client_may_hold_so_many() -> None:
-    shares = Shares(2, "uploads")
+    shares = ConcurrencyLimit(2, "uploads")
     with ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(shares.one("a"))
@@ -77,7 +82,7 @@ def test_one_client_may_hold_so_many() -> None:
 
 
 def test_a_share_of_zero_is_no_limit() -> None:
-    shares = Shares(0, "uploads")
+    shares = ConcurrencyLimit(0, "uploads")
     with ExitStack() as stack:
         for _ in range(1000):
             stack.enter_context(shares.one("a"))
@@ -85,7 +90,7 @@ def test_a_share_of_zero_is_no_limit() -> None:
 
 def test_a_rate_holds_two_seconds_and_says_when_there_is_more() -> None:
     clock = Clock()
-    rates = Rates(4.0, "handshakes", clock)
+    rates = RateLimiter(4.0, "handshakes", clock)
     for _ in range(8):
         rates.spend("a")
     with pytest.raises(RateLimited, match="more than 4 handshakes a second") as refused:
@@ -99,13 +104,13 @@ def test_a_rate_holds_two_seconds_and_says_when_there_is_more() -> None:
 
 
 def test_a_rate_of_zero_is_no_limit() -> None:
-    rates = Rates(0.0, "handshakes")
+    rates = RateLimiter(0.0, "handshakes")
     for _ in range(1000):
         rates.spend("a")
 
 
 def test_so_many_clients_are_remembered() -> None:
-    rates = Rates(1.0, "handshakes", Clock(), most_clients=100)
+    rates = RateLimiter(1.0, "handshakes", Clock(), most_clients=100)
     for _ in range(2):
         rates.spend("first")
     for number in range(99):

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from auricle.frontend.transport.client_gone import ClientGone
-from auricle.frontend.transport.message_writer import Telling
+from auricle.frontend.transport.disconnect import ClientDisconnected
+from auricle.frontend.transport.message_writer import MessageWriter
 
 pytestmark = pytest.mark.unit
 
@@ -23,45 +23,45 @@ class Socket:
     async def send(self, text: str) -> None:
         await asyncio.sleep(0)
         if len(self.told) >= self._most:
-            raise ClientGone
+            raise ClientDisconnected
         self.told.append(text)
 
 
-def telling(socket: Socket) -> Telling:
-    return Telling(cast(Any, socket))
+def writer(socket: Socket) -> MessageWriter:
+    return MessageWriter(cast(Any, socket))
 
 
 async def test_messages_are_made_once_those_before_are_sent() -> None:
     socket = Socket()
-    subject = telling(socket)
+    subject = writer(socket)
 
     def made(name: str) -> list[str]:
         return [f"{name} after {len(socket.told)}", f"{name} too"]
 
-    await asyncio.gather(subject.tell(lambda: made("a")), subject.tell(lambda: made("b")))
+    await asyncio.gather(subject.write(lambda: made("a")), subject.write(lambda: made("b")))
     assert socket.told == ["a after 0", "a too", "b after 2", "b too"]
 
 
 async def test_nothing_follows_the_last_message() -> None:
     socket = Socket()
-    subject = telling(socket)
-    last = asyncio.create_task(subject.tell_last(lambda: ["last"]))
+    subject = writer(socket)
+    last = asyncio.create_task(subject.write_last(lambda: ["last"]))
     await asyncio.sleep(0)
-    await subject.tell(lambda: ["late"])
+    await subject.write(lambda: ["late"])
     await last
     assert socket.told == ["last"]
 
 
 async def test_a_client_that_was_told_all_may_leave() -> None:
-    subject = telling(Socket())
-    await subject.tell_last(lambda: ["last"])
+    subject = writer(Socket())
+    await subject.write_last(lambda: ["last"])
     with subject.may_leave():
-        raise ClientGone
+        raise ClientDisconnected
 
 
 async def test_a_client_that_leaves_before_the_last_message_has_left_early() -> None:
-    subject = telling(Socket(most=1))
-    with pytest.raises(ClientGone):
-        await subject.tell_last(lambda: ["one of the last", "last"])
-    with pytest.raises(ClientGone), subject.may_leave():
-        raise ClientGone
+    subject = writer(Socket(most=1))
+    with pytest.raises(ClientDisconnected):
+        await subject.write_last(lambda: ["one of the last", "last"])
+    with pytest.raises(ClientDisconnected), subject.may_leave():
+        raise ClientDisconnected

@@ -38,7 +38,7 @@ def without_effect(languages: Iterable[str], field: str) -> list[str]:
     return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
 
 
-class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields that say what is spoken, and what may be said."""
 
     language: Language | None = None

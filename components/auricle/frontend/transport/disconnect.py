@@ -11,13 +11,13 @@ FAILED = "auricle.failed"
 _TOO_BIG = 1009  # close code
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """The client closed the connection or vanished, so nothing more can be sent."""
 
     outcome = "client_gone"
 
 
-class ClientBrokeProtocol(ClientGone):
+class ProtocolViolation(ClientDisconnected):
     """The connection was closed because of what the client sent, and has been told so."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -26,9 +26,9 @@ class ClientBrokeProtocol(ClientGone):
 
 
 def check_connected(message: Message) -> None:
-    """Raise ClientGone if the message says that the client is gone."""
+    """Raise ClientDisconnected if the message says that the client is gone."""
     if message["type"] != "websocket.disconnect":
         return
     if message.get(FAILED):
-        raise ClientBrokeProtocol(message["code"], message["reason"])
-    raise ClientGone
+        raise ProtocolViolation(message["code"], message["reason"])
+    raise ClientDisconnected

@@ -6,15 +6,15 @@ import pytest
 
 from auricle.core.errors import Overloaded, WorkerUnavailable
 from auricle.frontend.link.processor_link import ProcessorEndpoints
-from auricle.frontend.transport.admission import FrontDoor
-from auricle.frontend.transport.slots import Seat, Seats
+from auricle.frontend.transport.admission import SessionAdmission
+from auricle.frontend.transport.slots import SessionSlot, SessionSlots
 from auricle.protocol.sessions import ADMISSION_SECONDS, AdmitSession, Admitted, WithdrawAdmission
 
 pytestmark = pytest.mark.unit
 
 
-def seat() -> Seat:
-    taken = Seats(1).take("client")
+def slot() -> SessionSlot:
+    taken = SessionSlots(1).take("client")
     assert taken is not None
     return taken
 
@@ -28,9 +28,9 @@ class Processors:
         self.gone = False
         self.now = 100.0
 
-    def door(self) -> FrontDoor:
+    def admission(self) -> SessionAdmission:
         endpoints = ProcessorEndpoints(*[self] * 6)  # type: ignore[arg-type]
-        return FrontDoor(endpoints, 4, lambda: self.now)
+        return SessionAdmission(endpoints, 4, lambda: self.now)
 
     async def instances(self) -> list[int]:
         return [7]
@@ -47,7 +47,7 @@ class Processors:
 
 async def test_what_was_admitted_is_given_back_when_the_client_leaves_at_once() -> None:
     processors = Processors(Admitted())
-    async with processors.door().admitted("tenant", "s", seat(), priority=1):
+    async with processors.admission().admitted("tenant", "s", slot(), priority=1):
         (asked,) = processors.asked
         assert isinstance(asked, AdmitSession)
         assert (asked.tenant, asked.admission, asked.priority) == ("tenant", "s", 1)
@@ -57,14 +57,14 @@ async def test_what_was_admitted_is_given_back_when_the_client_leaves_at_once() 
 async def test_an_admission_that_counts_no_longer_is_not_given_back() -> None:
     """The processor may have gone meanwhile."""
     processors = Processors(Admitted())
-    async with processors.door().admitted("tenant", "s", seat()):
+    async with processors.admission().admitted("tenant", "s", slot()):
         processors.now += ADMISSION_SECONDS
     assert len(processors.asked) == 1
 
 
 async def test_a_processor_that_is_gone_when_it_is_given_back_disturbs_nobody() -> None:
     processors = Processors(Admitted())
-    async with processors.door().admitted("tenant", "s", seat()):
+    async with processors.admission().admitted("tenant", "s", slot()):
         processors.gone = True
     assert len(processors.asked) == 2
 
@@ -72,6 +72,6 @@ async def test_a_processor_that_is_gone_when_it_is_given_back_disturbs_nobody() 
 async def test_a_refused_client_has_nothing_to_give_back() -> None:
     processors = Processors(Overloaded("full", 5.0))
     with pytest.raises(Overloaded, match="full"):
-        async with processors.door().admitted("tenant", "s", seat()):
+        async with processors.admission().admitted("tenant", "s", slot()):
             pytest.fail("was admitted")
     assert len(processors.asked) == 1

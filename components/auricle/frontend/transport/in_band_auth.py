@@ -15,8 +15,8 @@ from fastapi import WebSocket
 from auricle.core.aio import Patience
 from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.transport.addresses import address_of, host_of
-from auricle.frontend.transport.admission import FrontDoor, about_to_go
-from auricle.frontend.transport.client_gone import ClientGone, check_connected
+from auricle.frontend.transport.admission import SessionAdmission, shutting_down
+from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.websockets import close_socket
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _DONE, _GOING = 1000, 1012  # close codes of connections that end without an error
 
 
-class LateSocket:
+class InBandAuthSocket:
     """One accepted connection. Call its methods on the event loop; one task may `receive`."""
 
     def __init__(self, socket: WebSocket) -> None:
@@ -51,8 +51,9 @@ class LateSocket:
     async def receive(self, seconds: float, what: str) -> str:
         """Return the next message.
 
-        Raises ClientGone once the client has left, DeadlineExceeded if nothing came for `seconds`,
-        naming `what`, Interrupted after `interrupt`, and ProtocolError for a binary message.
+        Raises ClientDisconnected once the client has left, DeadlineExceeded, naming `what`, if
+        nothing came for `seconds`, Interrupted after `interrupt`, and ProtocolError for a binary
+        message.
         """
         message = await self._patience.wait(seconds, self._socket.receive(), what)
         check_connected(message)
@@ -69,7 +70,7 @@ class LateSocket:
         """The connection will end early, with close code 1012."""
         self._farewell = (_GOING, "this server is shutting down")
 
-    async def bid_farewell(self) -> None:
+    async def close_normally(self) -> None:
         """Close a connection that ended without an error."""
         await self.close(*self._farewell)
 
@@ -80,43 +81,43 @@ class LateSocket:
 
 
 @dataclass(frozen=True)
-class LateProtocol:
+class InBandAuthProtocol:
     """`serve` talks to one client until it is done, or raises. `check` raises an AuricleError with
     which every client is refused at the handshake."""
 
     name: str
-    serve: Callable[[LateSocket], Awaitable[None]]
+    serve: Callable[[InBandAuthSocket], Awaitable[None]]
     check: Callable[[], None] = lambda: None
 
 
-class LateSockets:
+class InBandAuthSockets:
     """Serves such connections. Until its client has begun, one is bounded as any connection is."""
 
-    def __init__(self, front_door: FrontDoor, sessions: LiveSessions) -> None:
-        self._front_door = front_door
+    def __init__(self, admission: SessionAdmission, sessions: LiveSessions) -> None:
+        self._admission = admission
         self._sessions = sessions
 
-    async def serve(self, socket: WebSocket, protocol: LateProtocol) -> None:
+    async def serve(self, socket: WebSocket, protocol: InBandAuthProtocol) -> None:
         """Serve one connection until it is closed. Its close code and reason tell an error."""
         address = address_of(socket.client)
         try:
             with self._sessions.connection(protocol.name, address):
-                if self._front_door.leaving:
-                    raise about_to_go()
+                if self._admission.draining:
+                    raise shutting_down()
                 protocol.check()
         except AuricleError as error:
             await socket.send_denial_response(error_response(error))
             return
         await socket.accept()
-        connection = LateSocket(socket)
+        connection = InBandAuthSocket(socket)
         try:
             with (
                 self._sessions.connection(protocol.name, address),
-                self._front_door.interrupting(connection.interrupt),
+                self._admission.interrupting(connection.interrupt),
             ):
                 await protocol.serve(connection)
-            await connection.bid_farewell()
-        except ClientGone:
+            await connection.close_normally()
+        except ClientDisconnected:
             log.debug("the client of %s has left", protocol.name)
         except AuricleError as error:
             await connection.close(error.close_code, _reason(error))
