@@ -81,7 +81,7 @@ async def test_settled_text_is_published_once_and_other_events_are_not(tmp_path:
     with nats_server(tmp_path) as address:
         subject = Bus(address)
         async with subject.running():
-            heard = subject.bus.listener(SPOKEN).event
+            heard = subject.bus.listener(SPOKEN).on_event
             heard(SessionReady("s1"))
             heard(partial("", "hel"))
             heard(partial("hello", " wor"))
@@ -102,7 +102,7 @@ async def test_the_same_text_from_another_processor_is_there_once(tmp_path: Path
         subject = Bus(address)
         async with subject.running():
             for _ in range(2):
-                subject.bus.listener(SPOKEN).event(final("hello"))
+                subject.bus.listener(SPOKEN).on_event(final("hello"))
             await eventually(lambda: subject.number("published_total") == 2, seconds=60)
         assert len(await stored(address)) == 1
 
@@ -111,7 +111,7 @@ async def test_the_same_text_from_another_processor_is_there_once(tmp_path: Path
 async def test_nothing_is_lost_when_nats_is_started_again(tmp_path: Path) -> None:
     port = free_port()
     subject = Bus(f"nats://127.0.0.1:{port}")
-    heard = subject.bus.listener(SPOKEN).event
+    heard = subject.bus.listener(SPOKEN).on_event
     async with subject.running():
         heard(final("before it runs", 0))
         with nats_server(tmp_path, port):
@@ -129,7 +129,7 @@ async def test_nothing_is_lost_when_nats_is_started_again(tmp_path: Path) -> Non
 async def test_the_bus_ends_when_told_to_though_nats_is_gone(tmp_path: Path) -> None:
     port = free_port()
     subject = Bus(f"nats://127.0.0.1:{port}")
-    heard = subject.bus.listener(SPOKEN).event
+    heard = subject.bus.listener(SPOKEN).on_event
     task = asyncio.create_task(subject.bus.run())
     with nats_server(tmp_path, port):
         heard(final("text"))
@@ -143,7 +143,7 @@ async def test_the_bus_ends_when_told_to_though_nats_is_gone(tmp_path: Path) -> 
 @pytest.mark.unit
 def test_without_nats_the_oldest_messages_give_way() -> None:
     subject = Bus("nats://127.0.0.1:1", max_queued=2)
-    heard = subject.bus.listener(SPOKEN).event
+    heard = subject.bus.listener(SPOKEN).on_event
     for number in range(5):
         heard(final("text", number))
     assert subject.number("waiting") == 2

@@ -55,7 +55,7 @@ class Bus:
         self.bus = NatsBus(
             server.address, "test", max_queued=max_queued, keep_hours=1.0, registry=self.registry
         )
-        self._event = self.bus.listener(TranscriptSource("acme", "s1")).event
+        self._event = self.bus.listener(TranscriptSource("acme", "s1")).on_event
         self.said = 0
 
     def say(self, text: str = "text") -> None:

@@ -265,7 +265,7 @@ class World:
         if not processor.events:
             return
         event = processor.events.popleft()
-        if self.line.heard(event):
+        if self.line.receive(event):
             self.client.told(event)
             if isinstance(event, SegmentPartial | SegmentFinal):
                 self.losses = 0

@@ -14,7 +14,7 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.segmentation import SegmentLimits
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
 from auricle.frontend.audio.ingest import FeatureIngest
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from examples.log_mel_client import GRID, FeatureSender
@@ -138,8 +138,8 @@ async def test_segments_follow_each_other_with_silence_between() -> None:
         *await heard(ingest, packet(1_000, 63, GRID + 800, last=True)),
         *await heard(ingest, packet(90_000, 0, 1_600, last=True)),
     ]
-    assert all(isinstance(piece, FeaturePiece) for piece in pieces)
-    assert [(p.start, p.end, p.boundary) for p in pieces if isinstance(p, FeaturePiece)] == [
+    assert all(isinstance(piece, FeatureChunk) for piece in pieces)
+    assert [(p.start, p.end, p.boundary) for p in pieces if isinstance(p, FeatureChunk)] == [
         (1_000, 1_000 + GRID, "none"),
         (1_000 + GRID, 1_800 + GRID, "endpoint"),
         (90_000, 91_600, "endpoint"),

@@ -26,7 +26,7 @@ class AudioChunk:
 
 
 @dataclass(frozen=True)
-class FeaturePiece:
+class FeatureChunk:
     """Features from session sample `start` instead of audio. They are never cut or joined."""
 
     start: int
@@ -80,7 +80,7 @@ class TurnResumption:
 
 
 Mark = SpeechOnset | SpeechEnd | TurnPause | TurnResumption
-GateEvent = AudioChunk | FeaturePiece | Mark
+GateEvent = AudioChunk | FeatureChunk | Mark
 
 
 def merged(events: list[GateEvent]) -> list[GateEvent]:

@@ -12,7 +12,7 @@ from auricle.audio.features import FeaturePacket, check_features, final_frames, 
 from auricle.audio.pcm import Int16, PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import FeaturePiece, GateEvent, OpenGate
+from auricle.frontend.audio.chunks import FeatureChunk, GateEvent, OpenGate
 from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
 from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint, VoiceMemory
 from auricle.frontend.audio.voice_activity import VoiceDetector
@@ -235,7 +235,7 @@ class FeatureIngest:
         self._open = None if packet.last else packet
         self.total_samples = packet.end
         self.heard_samples += packet.end - start
-        return [FeaturePiece(start, packet)]
+        return [FeatureChunk(start, packet)]
 
     @property
     def resting_at(self) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial, SessionEvent
 
 _KEPT = 2_000  # pieces whose arrival times are kept: some minutes of audio
@@ -52,7 +52,7 @@ class SessionTimer:
         self._spoken = False  # the oldest such utterance has had a partial with text
         self._stopped: list[tuple[int, float]] = []  # ends of speech: session sample, time
 
-    def heard(self, piece: AudioChunk | FeaturePiece) -> None:
+    def on_audio(self, piece: AudioChunk | FeatureChunk) -> None:
         """A piece of audio arrived."""
         self._waits.audio(speech=(piece.end - piece.start) / SAMPLE_RATE)
         now = self._clock()
@@ -66,7 +66,7 @@ class SessionTimer:
         if self._between:
             self._stopped.append((piece.end, now))
 
-    def event(self, event: SessionEvent) -> None:
+    def on_event(self, event: SessionEvent) -> None:
         """An event is about to be sent to the client."""
         if isinstance(event, SegmentPartial):
             self._partial(event)

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk
 from auricle.frontend.link.processor_link import LinkObserver
 from auricle.protocol.annotation import SegmentTranslation
 from auricle.protocol.diagnosis import BusState
@@ -84,10 +84,10 @@ class TranscriptListener:
         self._committed = ""
         self._translated: dict[tuple[int, str], str] = {}
 
-    def heard(self, piece: AudioChunk | FeaturePiece) -> None:
+    def on_audio(self, piece: AudioChunk | FeatureChunk) -> None:
         """Audio is ignored."""
 
-    def event(self, event: SessionEvent) -> None:
+    def on_event(self, event: SessionEvent) -> None:
         """See `LinkObserver`."""
         if (message := self._message(event)) is not None:
             self._put(message)
@@ -149,10 +149,10 @@ class TranscriptListener:
 class TranscriptLog:
     """Logs the final texts of one session, as an observer of its link."""
 
-    def heard(self, piece: AudioChunk | FeaturePiece) -> None:
+    def on_audio(self, piece: AudioChunk | FeatureChunk) -> None:
         """Audio is ignored."""
 
-    def event(self, event: SessionEvent) -> None:
+    def on_event(self, event: SessionEvent) -> None:
         """Log the text if the event is a Final."""
         if isinstance(event, SegmentFinal):
             log.info("final text", extra={"text": event.text, "segment": event.segment})

@@ -1,4 +1,4 @@
-"""Runs a session's line: sends audio and receives events, with deadlines and retries."""
+"""A session's connection to its processor: audio and events, with deadlines and retries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from auricle.core.errors import (
     from_code,
 )
 from auricle.dynamo import Pulses, RemoteEndpoint
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk
 from auricle.frontend.link.session_line import SessionLine
 from auricle.load.report_cache import ProcessorLoads
 from auricle.process.tracing import OFF, Tracer
@@ -39,18 +39,16 @@ from auricle.protocol.sessions import (
 
 log = logging.getLogger(__name__)
 
-# How far a client's audio is ahead of real time. No I/O but the clock.
-
 # A client that sends this many seconds of speech per second, or fewer, is never ahead for long.
-# More than 1, so that one which had to send late is soon taken for live again.
+# More than 1, so that a client which had to send late soon counts as live again.
 _PACE = 1.25
 
 
 class Lead:
     """Measures one client's lead: the speech it has sent beyond `_PACE` times real time.
 
-    A session that is ahead of real time waits for nobody's voice. It is served as it comes, but
-    its work yields to that of live sessions, and its waiting says nothing about load.
+    The work of a session that is ahead of real time yields to live sessions, and its waiting time
+    does not count as load.
     """
 
     def __init__(
@@ -62,15 +60,13 @@ class Lead:
         self._at = clock()
         self._seconds = 0.0
 
-    def heard(self, seconds: float) -> bool:
+    def add(self, seconds: float) -> bool:
         """Count `seconds` of speech; return whether the session is ahead of real time."""
         now = self._clock()
         self._seconds = max(0.0, self._seconds - _PACE * (now - self._at)) + seconds
         self._at = now
         return self._seconds > self._allowance
 
-
-# The endpoints of the processors, and the choice of a processor for a session.
 
 _POLL_SECONDS = 0.1
 
@@ -88,10 +84,10 @@ class ProcessorEndpoints:
     loads: ProcessorLoads = field(default_factory=ProcessorLoads)
 
     async def choose(self, seconds: float, avoid: frozenset[int]) -> int:
-        """Return the processor with the fewest sessions, of those that are not draining.
+        """Return the processor with the fewest sessions among the ones that are not draining.
 
-        Instances in `avoid` are chosen only if there is no other. Waits up to `seconds` for an
-        instance, then raises WorkerUnavailable.
+        Instances in `avoid` are the last resort. Waits up to `seconds` for an instance, then raises
+        WorkerUnavailable.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -108,13 +104,13 @@ _PUSH_PAUSE_SECONDS = 0.2
 
 
 class LinkObserver(Protocol):
-    """Is told of a session's audio and events, on the event loop. It must not block or raise."""
+    """Observes a session's audio and events, on the event loop. It must not block or raise."""
 
-    def heard(self, piece: AudioChunk | FeaturePiece) -> None:
-        """A piece of audio was queued for the processor."""
+    def on_audio(self, chunk: AudioChunk | FeatureChunk) -> None:
+        """A chunk was queued for the processor."""
         ...
 
-    def event(self, event: SessionEvent) -> None:
+    def on_event(self, event: SessionEvent) -> None:
         """An event is about to be sent to the client."""
         ...
 
@@ -139,9 +135,8 @@ class ProcessorLink:
     ) -> None:
         """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
 
-        `start` is where the session's audio begins, if not at its first sample. `observers`
-        are told of all audio and events. `lead` measures the client's audio against real time;
-        without it the session is never ahead.
+        `start` is where the session's audio begins, if not at its first sample. `lead` measures the
+        client's audio against real time; without it the session is never ahead.
         """
         self._line = SessionLine(opened if start is None else replace(opened, resume=start))
         self._endpoints = endpoints
@@ -157,16 +152,13 @@ class ProcessorLink:
         self._room = asyncio.Event()
 
     def after(self, context: str, language: str) -> None:
-        """Set the text that was spoken before this session, and in which language, a name.
-
-        Call this before `events`.
-        """
+        """Set the text before this session and its language, by name. Call this before `run`."""
         self._line.follow(context, language)
 
-    async def add(self, piece: AudioChunk | FeaturePiece) -> None:
+    async def add(self, chunk: AudioChunk | FeatureChunk) -> None:
         """Queue audio for the processor; waits while 40 s or more are queued (backpressure).
 
-        Raises WorkerUnavailable if there is no room within `deadline_seconds`.
+        Raises WorkerUnavailable after `deadline_seconds` without room.
         """
         while self._line.full:
             self._room.clear()
@@ -175,16 +167,16 @@ class ProcessorLink:
             except DeadlineExceeded as error:  # not the client's fault
                 raise WorkerUnavailable(f"no processor takes audio: {error}") from None
         if self._lead is not None:
-            self._line.ahead = self._lead.heard((piece.end - piece.start) / SAMPLE_RATE)
-        self._line.add(piece)
+            self._line.ahead = self._lead.add((chunk.end - chunk.start) / SAMPLE_RATE)
+        self._line.add(chunk)
         for observer in self._observers:
-            observer.heard(piece)
+            observer.on_audio(chunk)
         if self._line.ready:
             self._work.set()
 
     @property
     def missing(self) -> int | None:
-        """Samples of speech until the processor has work to do; None if that is not known."""
+        """Samples of speech until the processor has work to do; None if unknown."""
         return self._line.missing
 
     def finish(self, total_samples: int) -> None:
@@ -230,7 +222,7 @@ class ProcessorLink:
                 if pause is None:
                     raise
                 log.warning("session %s moves to another processor: %s", self._line.session, error)
-                for late in self._line.lost_late():
+                for late in self._line.lost_annotations():
                     self._observe(late)
                     yield late
                 await asyncio.sleep(pause)
@@ -239,7 +231,7 @@ class ProcessorLink:
 
     def _observe(self, event: SessionEvent) -> None:
         for observer in self._observers:
-            observer.event(event)
+            observer.on_event(event)
 
     async def _events_of_one(self) -> AsyncGenerator[SessionEvent, None]:
         """Yield the events of one processor for the client, until the last or a hand-over."""
@@ -249,19 +241,19 @@ class ProcessorLink:
         stream = self._endpoints.open.stream(message, SessionEvent, self._instance)
         self._left = left = _never()
         try:
-            async with aclosing(self._heard(stream, self._instance, left)) as events:
+            async with aclosing(self._accept(stream, self._instance, left)) as events:
                 async for event in events:
                     yield event
         finally:
             self._leave(left, "the session has left this processor")
 
-    async def _heard(
+    async def _accept(
         self, stream: AsyncGenerator[SessionEvent, None], instance: int, left: asyncio.Future[None]
     ) -> AsyncGenerator[SessionEvent, None]:
         """Yield a processor's events for the client.
 
-        A session is silent for as long as nobody speaks, so events have no deadline, but the
-        processor must answer. Raises WorkerUnavailable if it hangs, does not open the session
+        Events have no deadline, because a client may be silent for any time, but the processor must
+        answer. Raises WorkerUnavailable if it hangs, does not open the session
         within `deadline_seconds`, or if `left` fails.
         """
         async with aclosing(stream) as events:
@@ -271,9 +263,9 @@ class ProcessorLink:
                 event = await self._endpoints.pulses.during(instance, following, left)
                 if event is None:
                     break
-                goes_on = self._line.heard(event)
+                for_client = self._line.receive(event)
                 self._work.set()
-                if goes_on:
+                if for_client:
                     yield event
                 if not self._line.connected:
                     if not self._line.over:
@@ -316,8 +308,8 @@ class ProcessorLink:
                 if self._line.overdue(message):
                     self._leave(left, f"the processor takes no audio: {error}")
             except (WorkerUnavailable, UnknownSession):
-                # Usually the processor died, or the session moved or ended, and `events` is
-                # about to learn of it.
+                # Usually the processor died, or the session moved or ended, which `events` is about
+                # to find out.
                 failures = failures + 1 if message.session == self._line.session else 0
                 if failures == _PUSH_TRIES:
                     raise

@@ -1,10 +1,10 @@
 """The state of a session's connection to its processor, as a state machine without I/O.
 
-Its inputs are what the client sent (`add`, `finish`) and what processors answered (`heard`,
-`accepted`, `lost`). Its outputs are the messages to processors (`open_message`,
-`next_message`) and whether an event goes to the client. The audio of the open segment is
-kept until its text is final. If the processor is lost, the session is opened on another one
-at the last resume point, and that audio is sent again.
+Its inputs are the client's audio (`add`, `finish`) and the processors' answers (`receive`,
+`accepted`, `lost`). Its outputs are the messages to processors (`open_message`, `next_message`) and
+whether an event is for the client. The audio of the open segment is kept until its text is final.
+If the processor is lost, the session is opened on another one at the last resume point, and that
+audio is sent again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from auricle.annotation.translation.text import Pairs, followed
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk
 from auricle.protocol.annotation import (
     SegmentSpeakers,
     SegmentTranslation,
@@ -40,41 +40,39 @@ from auricle.protocol.sessions import (
     WholeAudio,
 )
 
-# A session's audio whose text is not final yet, and which part of it was sent. No I/O.
-#
-# The processor says how much audio it needs before it can do any work. Less than that is not worth
-# a request and is buffered here, unless it ends in a pause or an endpoint.
-
 _LARGEST = 10 * SAMPLE_RATE  # most samples in one push
 
 
 class ReplayBuffer:
-    """A session's pieces in order: first those its processor has received, then the others.
+    """The audio of a session whose text is not final yet: first the chunks that its processor has
+    received, then the waiting ones.
 
-    `unsent` is the number of samples (16 kHz) that the processor has not received.
+    The processor states how much audio it needs before it can do any work. Less is not worth a
+    request and waits here, unless it ends in a pause or an endpoint. `unsent` is the number of
+    samples (16 kHz) that the processor has not received.
     """
 
     def __init__(self) -> None:
         self.unsent = 0
-        self._sent: deque[AudioChunk | FeaturePiece] = deque()
-        self._waiting: deque[AudioChunk | FeaturePiece] = deque()
-        # Waiting pieces that are sent at once: those with a boundary, and packets of features.
+        self._sent: deque[AudioChunk | FeatureChunk] = deque()
+        self._waiting: deque[AudioChunk | FeatureChunk] = deque()
+        # Waiting chunks that are sent at once: chunks with a boundary, and packets of features.
         self._urgent = 0
         self._wanted = 1
         self._final_before = 0  # session sample up to which text is final
-        self._between = True  # nothing was added yet, or the last piece ended in an endpoint
+        self._between = True  # nothing was added yet, or the last chunk ended in an endpoint
         self._again = False  # everything kept must be sent to another processor
 
-    def add(self, piece: AudioChunk | FeaturePiece) -> None:
-        """Append the next piece, split so that no push holds more than 10 s."""
-        self._between = piece.boundary == "endpoint"
-        if isinstance(piece, FeaturePiece):
-            self._wait(piece)
+    def add(self, chunk: AudioChunk | FeatureChunk) -> None:
+        """Append the next chunk, split so that no push holds more than 10 s."""
+        self._between = chunk.boundary == "endpoint"
+        if isinstance(chunk, FeatureChunk):
+            self._wait(chunk)
             return
-        cuts = range(0, max(len(piece.pcm), 1), _LARGEST)
+        cuts = range(0, max(len(chunk.pcm), 1), _LARGEST)
         for at in cuts:
-            boundary = piece.boundary if at == cuts[-1] else "none"
-            self._wait(AudioChunk(piece.start + at, piece.pcm[at : at + _LARGEST], boundary))
+            boundary = chunk.boundary if at == cuts[-1] else "none"
+            self._wait(AudioChunk(chunk.start + at, chunk.pcm[at : at + _LARGEST], boundary))
 
     def want(self, samples: int) -> None:
         """The processor has work to do once it has `samples` more."""
@@ -82,7 +80,7 @@ class ReplayBuffer:
 
     @property
     def ready(self) -> bool:
-        """Whether the waiting pieces are worth a push now."""
+        """Whether the waiting chunks are worth a push now."""
         if not self._waiting:
             return False
         return self._again or self._urgent > 0 or self.unsent >= self._wanted
@@ -92,10 +90,10 @@ class ReplayBuffer:
         """Samples that must still be added before the processor has work to do."""
         return max(0, self._wanted - self.unsent)
 
-    def next(self, *, all_of_it: bool = True) -> AudioChunk | FeaturePiece | None:
-        """Return the piece to send now, or None. Adjacent waiting pieces are joined.
+    def next(self, *, all_of_it: bool = True) -> AudioChunk | FeatureChunk | None:
+        """Return the chunk to send now, or None. Adjacent waiting chunks are joined.
 
-        Returns the same piece until `sent`. Without `all_of_it`, returns None unless `ready`.
+        Returns the same chunk until `sent`. Without `all_of_it`, returns None unless `ready`.
         """
         if not self._waiting or not (all_of_it or self.ready):
             return None
@@ -103,62 +101,62 @@ class ReplayBuffer:
         return self._waiting[0]
 
     def whole(self) -> AudioChunk | None:
-        """Return everything kept as one piece, or None if one push cannot hold it.
+        """Return everything kept as one chunk, or None if one push cannot hold it.
 
-        It is then kept as not sent: another processor owns the session now.
+        Everything counts as not sent then, as after `send_again`.
         """
         self.send_again()
-        piece = self.next()
-        return piece if isinstance(piece, AudioChunk) and len(self._waiting) == 1 else None
+        chunk = self.next()
+        return chunk if isinstance(chunk, AudioChunk) and len(self._waiting) == 1 else None
 
     def sent(self) -> None:
-        """The processor has received the piece that `next` returned."""
-        piece = self._waiting.popleft()
-        self._count(piece, -1)
-        self._sent.append(piece)
+        """The processor has received the chunk that `next` returned."""
+        chunk = self._waiting.popleft()
+        self._count(chunk, -1)
+        self._sent.append(chunk)
         self._again = self._again and bool(self._waiting)
 
     def forget_before(self, sample: int) -> None:
-        """The text before session sample `sample` is final: forget the audio it came from.
+        """The text before session sample `sample` is final: forget its audio.
 
-        Pieces that were not sent yet are kept, boundaries included.
+        Chunks that were not sent yet are kept, boundaries included.
         """
         if sample > self._final_before:
             self._final_before = sample
             if not self._between:
-                # A segment has begun since the processor said how much it wants, so that number
-                # no longer applies: send again at once, which is answered by a new one.
+                # A segment has begun since the processor stated how much it needs, so that number
+                # no longer applies: send at once, and the answer has a new one.
                 self._wanted = 1
         while self._sent and self._sent[0].end <= sample:
             self._sent.popleft()
-        pieces = self._sent or self._waiting
-        first = pieces[0] if pieces else None
+        chunks = self._sent or self._waiting
+        first = chunks[0] if chunks else None
         if isinstance(first, AudioChunk) and first.start < sample < first.end:
-            # A copy: a slice would keep the whole piece's memory alive.
-            pieces[0] = AudioChunk(sample, first.pcm[sample - first.start :].copy(), first.boundary)
-            if pieces is self._waiting:
+            # A copy: a slice would keep the whole chunk's memory alive.
+            chunks[0] = AudioChunk(sample, first.pcm[sample - first.start :].copy(), first.boundary)
+            if chunks is self._waiting:
                 self.unsent -= sample - first.start
 
     def send_again(self) -> None:
         """Mark everything kept as not sent, because another processor owns the session now."""
-        for piece in reversed(self._sent):
-            self._waiting.appendleft(piece)
-            self._count(piece, 1)
+        for chunk in reversed(self._sent):
+            self._waiting.appendleft(chunk)
+            self._count(chunk, 1)
         self._sent.clear()
         self._again = True
 
-    def _wait(self, piece: AudioChunk | FeaturePiece) -> None:
-        self._waiting.append(piece)
-        self._count(piece, 1)
+    def _wait(self, chunk: AudioChunk | FeatureChunk) -> None:
+        self._waiting.append(chunk)
+        self._count(chunk, 1)
 
-    def _count(self, piece: AudioChunk | FeaturePiece, sign: int) -> None:
-        self.unsent += sign * (piece.end - piece.start)
-        self._urgent += sign * (isinstance(piece, FeaturePiece) or piece.boundary != "none")
+    def _count(self, chunk: AudioChunk | FeatureChunk, sign: int) -> None:
+        self.unsent += sign * (chunk.end - chunk.start)
+        self._urgent += sign * (isinstance(chunk, FeatureChunk) or chunk.boundary != "none")
 
     def _join_waiting(self) -> None:
-        """Join the pieces at the head, up to a boundary, a gap, or the size of one push."""
+        """Join the chunks at the head, up to a boundary, a gap, or the size of one push."""
         first = self._waiting.popleft()
-        if isinstance(first, FeaturePiece):
+        if isinstance(first, FeatureChunk):
             self._waiting.appendleft(first)
             return
         parts, end, boundary = [first.pcm], first.end, first.boundary
@@ -175,57 +173,54 @@ class ReplayBuffer:
         self._waiting.appendleft(AudioChunk(first.start, pcm, boundary))
 
 
-# What was told of a session's translations, as whoever goes on with it must know. No I/O.
-
-
-class ToldTranslations:
-    """Follows the events of one session in the order in which they are told."""
+class SentTranslations:
+    """The translations that a session's client has received, for the next processor."""
 
     def __init__(self, languages: Sequence[str], begun: Translating) -> None:
-        """The session goes on after `begun`, and is translated into `languages`."""
+        """The session continues after `begun`, and is translated into `languages`."""
         self._languages = languages
         self._open = {(one.segment, one.language): one for one in begun.untranslated}
         self._before: dict[str, Pairs] = dict(begun.before)
 
     def final(self, event: SegmentFinal) -> None:
-        """A segment's final text is told."""
+        """The client receives a segment's final text."""
         if not event.text:
             return
         for language in self._languages:
-            told = self._open.get((event.segment, language))
-            committed = "" if told is None else told.committed
+            sent = self._open.get((event.segment, language))
+            committed = "" if sent is None else sent.committed
             self._open[event.segment, language] = Untranslated(
                 event.segment, language, committed, event.text, event.language
             )
 
     def translation(self, event: SegmentTranslation) -> None:
-        """A part of a translation is told, or its last event."""
+        """The client receives a part of a translation, or its last event."""
         key = event.segment, event.language
-        told = self._open.get(key, Untranslated(*key))
+        sent = self._open.get(key, Untranslated(*key))
         if not event.final:
-            self._open[key] = Untranslated(*key, event.committed, told.source, told.spoken)
+            self._open[key] = Untranslated(*key, event.committed, sent.source, sent.spoken)
             return
         self._open.pop(key, None)
         if not event.missing:
             before = self._before.get(event.language, ())
-            self._before[event.language] = followed(before, told.source, event.committed)
+            self._before[event.language] = followed(before, sent.source, event.committed)
 
     def state(self) -> Translating:
-        """Return what was told, and what is still to come."""
+        """Return the translations that are pending, and the last ones that are complete."""
         return Translating(tuple(self._open.values()), dict(self._before))
 
 
 _AHEAD = 40 * SAMPLE_RATE  # samples that may be unsent before backpressure is applied
-# The session fails when this many processors in a row were lost, or full, with no text between.
+# The session fails when this many processors in a row were lost, or full, without text between.
 _LOSSES = 4
 _PAUSE_SECONDS = 1.0
 PROCESSOR_LOST = "processor_lost"  # why words are missing
 
 
 class SessionLine:
-    """One session's line to its processor.
+    """The state of one session's connection.
 
-    `connected`: a processor owns the session now. `over`: the last event, Done or Failed,
+    `connected`: a processor owns the session now. `over`: the last event, SessionDone or Failed,
     was received. `ahead`: the client is ahead of real time; set by the owner.
     """
 
@@ -239,18 +234,18 @@ class SessionLine:
         self._total: int | None = None
         self._end_accepted = False
         self._announced = False
-        # Segments whose words and speakers are still to come; with the processor they are lost.
-        self._wordless: list[int] = []
-        self._speakerless: list[int] = []
-        self._translations = ToldTranslations(opened.translate, opened.resume.translations)
+        # Segments whose words and speakers are pending; they are lost with the processor.
+        self._pending_words: list[int] = []
+        self._pending_speakers: list[int] = []
+        self._translations = SentTranslations(opened.translate, opened.resume.translations)
         self._opens = 0
         self._losses = 0
 
     # ── the client's side ───────────────────────────────────────────────────
 
-    def add(self, piece: AudioChunk | FeaturePiece) -> None:
-        """Append speech. Pieces must come in order."""
-        self._kept.add(piece)
+    def add(self, chunk: AudioChunk | FeatureChunk) -> None:
+        """Append speech. Chunks must come in order."""
+        self._kept.add(chunk)
 
     def finish(self, total_samples: int) -> None:
         """End the audio. The session has `total_samples` (16 kHz), silence included."""
@@ -270,11 +265,11 @@ class SessionLine:
     def missing(self) -> int | None:
         """Samples of speech that must still come before there is a message worth sending.
 
-        None if that is not known, because no processor has the session.
+        None if unknown, because no processor has the session.
         """
         if not self.connected:
             return None
-        # Otherwise a message is on its way, whose answer will say: a chunk at most.
+        # If a message is on its way, its answer has the number: a chunk at most.
         chunk = self._opened.chunk_ms * SAMPLE_RATE // 1000
         return chunk if self._kept.ready else self._kept.missing
 
@@ -297,11 +292,11 @@ class SessionLine:
         return replace(self._opened, session=self._session, whole=whole, resume=resume)
 
     def _whole(self) -> WholeAudio | None:
-        """Return the audio of a recording's part, which is there already: no calls follow then."""
-        piece = None if self._total is None else self._kept.whole()
-        if piece is None or self._total is None:
+        """Return all audio of a recording's part, so that no push follows."""
+        chunk = None if self._total is None else self._kept.whole()
+        if chunk is None or self._total is None:
             return None
-        return WholeAudio(piece.start, _bytes(piece), piece.boundary, self._total)
+        return WholeAudio(chunk.start, _bytes(chunk), chunk.boundary, self._total)
 
     @property
     def ready(self) -> bool:
@@ -313,27 +308,23 @@ class SessionLine:
         """Return the message to send now, or None. It stays the same until it is `accepted`."""
         if not self.connected:
             return None
-        piece = self._kept.next(all_of_it=self._total is not None)
+        chunk = self._kept.next(all_of_it=self._total is not None)
         tenant = self._opened.tenant
-        if isinstance(piece, FeaturePiece):
-            packet = piece.packet
+        if chunk is not None:
+            packet = chunk.packet if isinstance(chunk, FeatureChunk) else None
+            pcm = b"" if isinstance(chunk, FeatureChunk) else _bytes(chunk)
             return PushAudio(
-                *(self._session, tenant, piece.start, b"", piece.boundary), packet, self.ahead
-            )
-        if piece is not None:
-            pcm = _bytes(piece)
-            return PushAudio(
-                *(self._session, tenant, piece.start, pcm, piece.boundary), ahead=self.ahead
+                self._session, tenant, chunk.start, pcm, chunk.boundary, packet, self.ahead
             )
         if self._total is not None and not self._end_accepted:
             return EndAudio(self._session, tenant, self._total)
         return None
 
     def overdue(self, message: PushAudio | EndAudio) -> bool:
-        """The processor did not accept the message in time. Return whether it must be left.
+        """The processor did not accept the message in time. Return whether to leave it.
 
-        It need not if the session has moved meanwhile. If it must, nothing more is sent to it,
-        and `lost` follows.
+        False if the session has moved meanwhile. Otherwise it gets no more messages, and `lost`
+        follows.
         """
         if message.session != self._session or not self.connected:
             return False
@@ -352,8 +343,8 @@ class SessionLine:
         self._kept.sent()
         self._kept.want(reply.wanted_samples)
 
-    def heard(self, event: SessionEvent) -> bool:
-        """Take the processor's next event; return whether it goes to the client."""
+    def receive(self, event: SessionEvent) -> bool:
+        """Take the processor's next event; return whether it is for the client."""
         if isinstance(event, SessionReady):
             self.connected = True
             self._kept.send_again()
@@ -365,7 +356,7 @@ class SessionLine:
         if isinstance(event, SegmentPartial | SegmentFinal | HandedOver):
             self._opened = replace(self._opened, resume=event.resume)
             self._kept.forget_before(event.resume.segment_start)
-        self._note_late(event)
+        self._note_pending(event)
         if isinstance(event, HandedOver):
             self.connected = False
             return False
@@ -380,26 +371,26 @@ class SessionLine:
             self._kept.sent()
         self._end_accepted = True
 
-    def _note_late(self, event: SessionEvent) -> None:
-        """Note what is still to come for a final, and what has come."""
+    def _note_pending(self, event: SessionEvent) -> None:
+        """Note which annotations of a final are pending, and which have arrived."""
         if isinstance(event, SegmentTranslation):
             self._translations.translation(event)
         if isinstance(event, SegmentFinal) and event.text:
-            self._wordless += [event.segment] * self._opened.words
-            self._speakerless += [event.segment] * self._opened.diarize
+            self._pending_words += [event.segment] * self._opened.words
+            self._pending_speakers += [event.segment] * self._opened.diarize
             self._translations.final(event)
-        elif isinstance(event, SegmentWords) and event.segment in self._wordless:
-            self._wordless.remove(event.segment)
+        elif isinstance(event, SegmentWords) and event.segment in self._pending_words:
+            self._pending_words.remove(event.segment)
         elif isinstance(event, SegmentSpeakers):
             resume = replace(self._opened.resume, speakers=event.state)
             self._opened = replace(self._opened, resume=resume)
-            if event.segment in self._speakerless:
-                self._speakerless.remove(event.segment)
+            if event.segment in self._pending_speakers:
+                self._pending_speakers.remove(event.segment)
 
-    def lost_late(self) -> list[SegmentWords | SegmentSpeakers]:
-        """Return what the client is told instead of what was lost with a processor."""
-        words, self._wordless = self._wordless, []
-        speakers, self._speakerless = self._speakerless, []
+    def lost_annotations(self) -> list[SegmentWords | SegmentSpeakers]:
+        """Return the client's events in place of annotations that were lost with a processor."""
+        words, self._pending_words = self._pending_words, []
+        speakers, self._pending_speakers = self._pending_speakers, []
         state = self._opened.resume.speakers
         return [
             *(SegmentWords(segment, missing=PROCESSOR_LOST) for segment in words),
@@ -421,5 +412,5 @@ class SessionLine:
         return _PAUSE_SECONDS * (self._losses - 1)
 
 
-def _bytes(piece: AudioChunk) -> bytes:
-    return piece.pcm.astype("<i2", copy=False).tobytes()
+def _bytes(chunk: AudioChunk) -> bytes:
+    return chunk.pcm.astype("<i2", copy=False).tobytes()

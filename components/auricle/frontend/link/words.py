@@ -1,4 +1,4 @@
-"""The times of words in protocols that have a text and its words in one message. No I/O."""
+"""Words and tokens in protocols that send them together with their text. No I/O."""
 
 from __future__ import annotations
 
@@ -10,38 +10,37 @@ from msgspec.structs import replace
 
 from auricle.protocol.sessions import ScoredToken, SegmentFinal, SegmentPartial, SegmentWords
 
-# The option `word_times`, an extension of several protocols: times of decodes, which are there with
+# The option `word_times`, an extension of several protocols: the times of decodes, which come with
 # the text, or the aligner's, for which finals wait.
 WordTimes = Literal["grid", "aligned"]
 
 
 class HeldWords:
-    """Holds finals until their words have come, and what follows them for as long.
+    """Holds each final, and the events after it, until the aligner's words have arrived.
 
-    For clients that would rather wait than get the times of decodes. A processor follows each
-    final with text by its words, or by why there are none, within
-    `Processor.words_deadline_seconds`: then the final goes on with the times of decodes.
+    A processor sends the words of each final with text, or the reason why they are missing, within
+    `Processor.words_deadline_seconds`. Without them the final keeps the times of decodes.
     """
 
     def __init__(self) -> None:
         self._held: deque[SegmentPartial | SegmentFinal] = deque()
         self._words: dict[int, SegmentWords] = {}
 
-    def heard(
+    def add(
         self, event: SegmentPartial | SegmentFinal | SegmentWords
     ) -> list[SegmentPartial | SegmentFinal]:
-        """Return what can be told now, in order."""
+        """Take the next event; return the events to send now, in order."""
         if isinstance(event, SegmentWords):
             self._words[event.segment] = event
         else:
             self._held.append(event)
-        told: list[SegmentPartial | SegmentFinal] = []
+        ready: list[SegmentPartial | SegmentFinal] = []
         while self._held and not self._waits(self._held[0]):
-            told.append(self._with_words(self._held.popleft()))
-        return told
+            ready.append(self._with_words(self._held.popleft()))
+        return ready
 
     def rest(self) -> list[SegmentPartial | SegmentFinal]:
-        """Return what is still held, as no more words will come."""
+        """Return the events that are still held; no more words will arrive."""
         held, self._held = list(self._held), deque()
         return held
 
@@ -61,13 +60,11 @@ class HeldWords:
         return replace(event, words=found.words, word_source=found.source)
 
 
-# The tokens of a text and their log probabilities, as OpenAI's protocols say them. No I/O.
-
 Tokens = tuple[ScoredToken, ...]
 
 
 def joined(texts: Iterable[tuple[str, Tokens]]) -> Tokens:
-    """Return the tokens of texts that are joined by spaces; empty if those of one are not known."""
+    """Return the tokens of texts joined by spaces; empty if the tokens of one are unknown."""
     found: list[ScoredToken] = []
     for text, tokens in texts:
         if text and not tokens:
@@ -79,7 +76,7 @@ def joined(texts: Iterable[tuple[str, Tokens]]) -> Tokens:
 
 
 def entries(tokens: Sequence[ScoredToken]) -> list[dict[str, object]]:
-    """Return what is said of each token; a part of a character has no text of its own."""
+    """Return the tokens as OpenAI's protocols have them; a part of a character has no text."""
     return [
         {
             "token": token.data.decode(errors="replace"),

@@ -1,4 +1,4 @@
-"""JSON of the messages of a dialect. No I/O."""
+"""Messages and audio options that several protocols share. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = 8_192  # characters of a client's text message
 
 
 def decoded(text: str, messages: msgspec.json.Decoder[M], names: str) -> M:
-    """Decode a client's text message. Raises ProtocolError, with `names` of what is supported."""
+    """Decode a client's text message. Raises ProtocolError, with the supported `names`."""
     if len(text) > LONGEST:
         raise ProtocolError(f"a text message has at most {LONGEST} characters, not {len(text)}")
     try:
@@ -34,18 +34,15 @@ def encode(reply: Reply) -> str:
     return msgspec.json.encode(reply).decode()
 
 
-# What the options of every protocol say of the audio and its text. No I/O.
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChannelOptions:
     """How the audio of one session is transcribed; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz. Without `silence` the server's endpointing applies. With `languages`
-    each segment is in one of them. `words`: the times that words have; without it there are none.
-    The processor knows the session as `name`, by default the speaker's; on the transcript bus it
-    is `part` of the session `call`, by default of its own. Text is translated into `translate`,
-    an ISO 639-1 code.
+    each segment is in one of them. `words`: the source of word times, None for no words. `name` is
+    the processor session's, by default the name of the admitted session; on the transcript bus the
+    text is `part` of the session `call`, by default of `name`. Text is translated into
+    `translate`, an ISO 639-1 code.
     """
 
     sample_rate: int
@@ -64,9 +61,9 @@ class ChannelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AudioOptions(ChannelOptions):
-    """What a client asks for of a connection.
+    """The options of a connection, each of whose `channels` is a session of its own.
 
-    Each of the `channels` is a session of its own. `warnings` are sentences on what has no effect.
+    `warnings` are sentences on options without effect.
     """
 
     channels: int = 1

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import LoopTurn, first_failure_or
 from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.holding import Holding
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
@@ -82,7 +82,7 @@ class AudioIntake(Generic[AnyIngest]):
     # ── audio ───────────────────────────────────────────────────────────────
 
     async def take(self, data: bytes) -> None:
-        """Process what the client sent, slice by slice; others run in between.
+        """Process a client's bytes slice by slice, so that other clients are served in between.
 
         Waits while the processor is full, or the client exceeds its audio rate.
         """
@@ -175,7 +175,7 @@ class Channel(AudioIntake[AnyIngest]):
         """Send speech to the processor."""
         await self.found(events)
         for event in events:
-            if isinstance(event, AudioChunk | FeaturePiece):
+            if isinstance(event, AudioChunk | FeatureChunk):
                 await self._link.add(event)
 
     def finish(self) -> None:
@@ -242,12 +242,12 @@ class TextChannel(Channel[Ingest]):
             if self._on_translation is not None:
                 await self._on_translation(event)
         elif self._held is not None and isinstance(event, Text | SegmentWords):
-            await self._emit(self._held.heard(event))
+            await self._emit(self._held.add(event))
         elif isinstance(event, Text):
             await self.text(event)
 
     async def run(self) -> None:
-        """Emit the channel's text. If the session fails, what is known is emitted before."""
+        """Emit the channel's text. If the session fails, text that waits for words comes first."""
         failure: AuricleError | None = None
         try:
             await super().run()
@@ -334,7 +334,7 @@ class SessionEngine:
         *tasks: Coroutine[Any, Any, None],
         last: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Run `tasks`, one of which feeds the channels, until all text was emitted, then `last`.
+        """Run `tasks`, including the reader, until all text was emitted, then `last`.
 
         Raises the first error of any task; the others are cancelled.
         """

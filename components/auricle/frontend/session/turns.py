@@ -1,7 +1,7 @@
-"""What a client is told of turns, and when. No I/O, no clock.
+"""Turns of protocols that have them: when one starts, may be over, continues and ends.
 
-Endpointing finds silences before the text of the speech before them is known. What they mean for
-the turn is kept as a mark until that text was told.
+Endpointing finds a silence before the speech before it has its text. The effect of the silence on
+the turn is kept as a mark until the client has that text. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from auricle.frontend.session.adapter import Reply
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Word
 
-# After which silences a turn ends: by their length alone, or by what a turn model says. No I/O.
+# The silence after which a turn ends depends on its length alone, or on a turn model.
 #
-# Without a turn model nothing here looks at what was said: how sure one may be that a turn is over
-# is a function of how long nobody has spoken. It has a protocol's default threshold after the
-# silence that ends speech in the other protocols (`Frontend.min_silence_ms`), and goes towards 1.
+# Without a turn model the confidence that a turn is over is a function of the silence's length. It
+# reaches a protocol's default threshold after the silence that ends speech in the other protocols
+# (`Frontend.min_silence_ms`), and approaches 1.
 
 
 @dataclass(frozen=True)
 class Pause:
-    """After which silences of one pause what holds of its turn; confidences are from 0 to 1.
+    """The silences that count in one pause; confidences are from 0 to 1.
 
-    After `eager_ms` the turn may be over (None if the client is not to be told), after `end_ms` it
-    is: because the silence lasted as long as any may, if it `timed_out`. After `speech_ms` speech
-    gets its final text: a turn ends with nothing less.
+    After `eager_ms` the turn may be over (None if the client does not want to know), after `end_ms`
+    it is over; `timed_out` if that is the longest silence allowed. After `speech_ms` speech gets
+    its final text, before the turn ends.
     """
 
     eager_ms: int | None
@@ -54,11 +54,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class EndpointingPolicy:
-    """A turn ends once one may be as sure of it as `threshold`, but not after less than `least_ms`
-    of silence, and after `longest_ms` however sure one is.
+    """A turn ends at the confidence `threshold`, not before `least_ms` of silence, and in any case
+    after `longest_ms`.
 
-    One may be as sure as `usual`, the protocol's default, after `min_silence_ms`. With `eager` the
-    client is told once one may be so sure. `judged`: how sure one may be is what a turn model says.
+    The confidence is `usual`, the protocol's default, after `min_silence_ms`. At the confidence
+    `eager` the client is notified. `judged`: a turn model gives the confidence.
     """
 
     threshold: float
@@ -71,8 +71,8 @@ class EndpointingPolicy:
 
     @property
     def turns(self) -> TurnWait | None:
-        """How long is waited by what the model says; None where it is not asked."""
-        if not self.judged or self.longest_ms <= LOOK_MS:  # the turn ends before it could answer
+        """The turn model's wait; None without one, or if turns end before it could answer."""
+        if not self.judged or self.longest_ms <= LOOK_MS:
             return None
         return TurnWait(
             self.threshold, self.longest_ms, self.least_ms, self.eager, self.min_silence_ms
@@ -80,7 +80,7 @@ class EndpointingPolicy:
 
     @property
     def silence(self) -> Silence:
-        """What speech gets its final text after."""
+        """The silence after which speech gets its final text."""
         return self.turns or self.speech_ms
 
     @property
@@ -90,7 +90,7 @@ class EndpointingPolicy:
 
     @property
     def end_ms(self) -> int:
-        """The silence after which it is."""
+        """The silence after which a turn is over."""
         sure_ms = self.longest_ms
         if self.threshold < 1.0:
             sure_ms = min(sure_ms, self._silence_ms(self.threshold))
@@ -103,11 +103,11 @@ class EndpointingPolicy:
         return max(MIN_SILENCE_MS, min(self.min_silence_ms, self.end_ms, eager_ms))
 
     def confidence(self, silence_ms: float) -> float:
-        """Return how sure one may be after such a silence."""
+        """Return the confidence after such a silence."""
         return round(silence_ms / (silence_ms + self._half_ms), 3)
 
     def pause(self, probability: float) -> Pause:
-        """Return the silences of a pause. A model says with which probability the turn is over."""
+        """Return the silences of a pause; `probability` is the turn model's, if there is one."""
         end_ms, eager_ms = self.end_ms, self.eager_ms
         if (wait := self.turns) is None:
             sure = 0.0 if eager_ms is None else self.confidence(eager_ms)
@@ -124,7 +124,7 @@ class EndpointingPolicy:
         )
 
     def _silence_ms(self, wanted: float) -> int:
-        """Return the silence after which one may be so sure; `wanted` is below 1."""
+        """Return the silence after which the confidence is `wanted`, below 1."""
         return max(MIN_SILENCE_MS, round(self._half_ms * wanted / (1 - wanted)))
 
     @property
@@ -132,21 +132,20 @@ class EndpointingPolicy:
         return self.min_silence_ms * (1 - self.usual) / self.usual
 
 
-# What became of a turn; `paused`: it may be over.
+# `paused`: the turn may be over.
 TurnEvent = Literal["started", "updated", "paused", "resumed", "ended"]
-# Why it ended: one was sure enough, the silence was as long as any may be, or the client said so.
+# Why a turn ended: enough confidence, the longest silence allowed, or the client's request.
 Cause = Literal["sure", "silence", "client"]
-# How much later than its first sample speech is found.
+# Speech is found this many samples after its first one.
 _ONSET = 4 * VAD_FRAME
 
 
 @dataclass(frozen=True)
 class TurnSegment:
-    """The text of one segment, which was heard in these seconds.
+    """The text of one segment, spoken from `begin` to `end` seconds.
 
-    Unless it is final, only its first `settled` characters will not change. `words` are those of
-    the text with the white space around it, empty where they are not known; `aligned`: their times
-    are the aligner's.
+    Unless it is final, only its first `settled` characters will not change. `words` include the
+    white space around them and are empty if unknown; `aligned`: their times are the aligner's.
     """
 
     text: str
@@ -161,7 +160,7 @@ class TurnSegment:
 
 @dataclass(frozen=True)
 class Turn:
-    """What is known of a turn: its number from 0, what was said in it, and in which seconds."""
+    """A turn so far: its number from 0, its segments, and its time in seconds."""
 
     index: int
     spoken: tuple[TurnSegment, ...]
@@ -175,21 +174,21 @@ class Turn:
 
 
 class TurnReplies(Protocol):
-    """Makes the messages of a session, in the order in which they are sent."""
+    """Makes the messages on a session's turns, in the order in which they are sent."""
 
     def turn(
         self, event: TurnEvent, turn: Turn, confidence: float = 0.0, cause: Cause | None = None
     ) -> list[Reply]:
-        """Return the messages on a turn; `confidence` is that it is over."""
+        """Return the messages on a turn; `confidence` that it is over."""
         ...
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """What follows the text of all speech before it.
+    """An effect that takes place once all speech before it has its text.
 
-    `speech`: nothing; the speech of session samples [begin, end) has its text. `paused`: the turn
-    may be over. `ended`: it is, because of `cause`. `confidence` is that it is over.
+    `speech`: none; the mark stands for the speech of session samples [begin, end). `paused`: the
+    turn may be over. `ended`: it is, because of `cause`.
     """
 
     kind: Literal["speech", "paused", "ended"]
@@ -200,9 +199,9 @@ class _Mark:
 
 
 class Turns:
-    """Turns the speech and text of one session into messages. Calls must not overlap.
+    """Converts the speech and text of one session into messages. Calls must not overlap.
 
-    A turn starts with its first words and has those of all segments up to its end.
+    A turn starts with its first words and consists of all segments up to its end.
     """
 
     def __init__(self, policy: EndpointingPolicy, replies: TurnReplies) -> None:
@@ -213,23 +212,23 @@ class Turns:
         self._finals: list[TurnSegment] = []  # of the turn
         self._begin: float | None = None  # seconds, of the turn's text
         self._end = 0.0
-        self._started = False  # the client was told of the turn
-        self._eager = False  # and that it may be over
+        self._started = False  # the client has received the start of the turn
+        self._eager = False  # the client has received that the turn may be over
         self._speech: int | None = None  # where speech began that has not ended
-        self._text_until = 0  # up to there all speech has its text
+        self._text_until = 0  # all speech up to there has its text
         self._quiet_since: int | None = None  # where speech ended, until the turn has
         self._eager_found = False  # in that silence
-        self._probability = 0.0  # that it ends the turn, if there is a turn model
+        self._probability = 0.0  # the turn model's, for that silence
 
-    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
-        """Endpointing has found `events`; it has listened up to sample `until`."""
-        told: list[Reply] = []
+    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events` up to sample `until`."""
+        replies: list[Reply] = []
         for event in events:
             if isinstance(event, TurnPause | SpeechEnd) and event.probability is not None:
                 self._probability = event.probability
             if isinstance(event, SpeechOnset | TurnResumption):
                 self._silent_until(event.at)
-                told += self._due() + self._resumed()
+                replies += self._due() + self._resumed()
                 self._probability = 0.0
             elif isinstance(event, SpeechEnd):
                 self._quiet_since, self._eager_found = event.at, False
@@ -239,21 +238,21 @@ class Turns:
             elif isinstance(event, AudioChunk):
                 self._passed(event)
         self._silent_until(until - _ONSET)
-        return told + self._due()
+        return replies + self._due()
 
-    def finalized(self, _at: int) -> list[Reply]:
-        """The client says that the turn is over."""
+    def on_finalized(self, _at: int) -> list[Reply]:
+        """The client ends the turn."""
         self._over("client", 0.0)
         return self._due()
 
-    def partial(self, event: SegmentPartial) -> list[Reply]:
+    def on_partial(self, event: SegmentPartial) -> list[Reply]:
         """The open segment has text that may change."""
         start = event.resume.segment_start / SAMPLE_RATE
         spoken = _open(event, start)
-        said = [*self._finals, *([spoken] if spoken.text else [])]
-        return self._begun(said, start, spoken.end) or self._updated(said)
+        segments = [*self._finals, *([spoken] if spoken.text else [])]
+        return self._begun(segments, start, spoken.end) or self._updated(segments)
 
-    def final(self, event: SegmentFinal) -> list[Reply]:
+    def on_final(self, event: SegmentFinal) -> list[Reply]:
         """A segment has its final text."""
         self._text_until = event.resume.segment_start
         start, end = event.start_ms / 1000, event.end_ms / 1000
@@ -264,11 +263,11 @@ class Turns:
                     *(event.text, start, end, event.language), words=event.words, aligned=aligned
                 )
             )
-        told = self._begun(self._finals, start, end) + self._due()
-        return told or self._updated(self._finals)  # a change says all that an update says
+        replies = self._begun(self._finals, start, end) + self._due()
+        return replies or self._updated(self._finals)  # either contains the whole text
 
     def closed(self) -> list[Reply]:
-        """There is no more audio, and all text was told: whatever is open ends."""
+        """End the open turn: the audio has ended, and all of it has its text."""
         self._over("client", 0.0)
         return self._due()
 
@@ -282,7 +281,7 @@ class Turns:
             self._speech = None
 
     def _silent_until(self, at: int) -> None:
-        """Nobody speaks between the last end of speech and `at`."""
+        """The silence after the last end of speech lasts until `at`."""
         if self._quiet_since is None:
             return
         silence_ms = (at - self._quiet_since) * 1000 / SAMPLE_RATE
@@ -299,11 +298,11 @@ class Turns:
         self._quiet_since = None
 
     def _resumed(self) -> list[Reply]:
-        """Speech begins: a turn that may have been over goes on."""
-        going_on, self._quiet_since = self._quiet_since is not None, None
-        if not going_on:
+        """Speech begins: a turn that may have been over continues."""
+        continues, self._quiet_since = self._quiet_since is not None, None
+        if not continues:
             return []
-        if self._marks and self._marks[-1].kind == "paused":  # nobody was told yet
+        if self._marks and self._marks[-1].kind == "paused":  # the client does not know yet
             self._marks.pop()
             return []
         if not self._eager:
@@ -313,36 +312,36 @@ class Turns:
 
     # ── text ────────────────────────────────────────────────────────────────
 
-    def _begun(self, said: Sequence[TurnSegment], start: float, end: float) -> list[Reply]:
-        """This was said in the turn so far; tell the client if it is the first of it."""
-        if not said:
+    def _begun(self, segments: Sequence[TurnSegment], start: float, end: float) -> list[Reply]:
+        """Note the turn's segments so far, and start it with the first."""
+        if not segments:
             return []
         self._begin = start if self._begin is None else self._begin
         self._end = end
         if self._started:
             return []
         self._started = True
-        return self._replies.turn("started", self._turn(said))
+        return self._replies.turn("started", self._turn(segments))
 
-    def _updated(self, said: Sequence[TurnSegment]) -> list[Reply]:
-        return self._replies.turn("updated", self._turn(said)) if said else []
+    def _updated(self, segments: Sequence[TurnSegment]) -> list[Reply]:
+        return self._replies.turn("updated", self._turn(segments)) if segments else []
 
     def _due(self) -> list[Reply]:
-        """Tell what the marks mean whose text was told."""
-        told: list[Reply] = []
+        """Apply the marks up to the first speech without text."""
+        replies: list[Reply] = []
         while self._marks:
             mark = self._marks[0]
-            # No final comes of less: a processor makes no segment of it.
+            # A processor makes no segment of less, so that no final follows.
             if mark.end - max(mark.begin, self._text_until) >= SHORTEST_SEGMENT:
                 break
             self._marks.popleft()
             if mark.kind == "paused" and self._started and self._finals:
                 self._eager = True
                 turn = self._turn(self._finals)
-                told += self._replies.turn("paused", turn, mark.confidence)
+                replies += self._replies.turn("paused", turn, mark.confidence)
             elif mark.kind == "ended":
-                told += self._ended(mark)
-        return told
+                replies += self._ended(mark)
+        return replies
 
     def _ended(self, mark: _Mark) -> list[Reply]:
         if not self._started:
@@ -353,12 +352,12 @@ class Turns:
         self._started = self._eager = False
         return self._replies.turn("ended", turn, mark.confidence, mark.cause)
 
-    def _turn(self, said: Sequence[TurnSegment]) -> Turn:
-        return Turn(self._index, tuple(said), self._begin or 0.0, self._end)
+    def _turn(self, segments: Sequence[TurnSegment]) -> Turn:
+        return Turn(self._index, tuple(segments), self._begin or 0.0, self._end)
 
 
 def _open(event: SegmentPartial, start: float) -> TurnSegment:
-    """Return what is known of the open segment, which began at `start` seconds."""
+    """Return the open segment, which began at `start` seconds."""
     text = (event.committed + event.partial).strip()
     settled = min(len(text), len(event.committed.lstrip()))
     return TurnSegment(

@@ -229,7 +229,7 @@ class Pieces:
         self.heard_pieces: list[AudioChunk] = []
 
     def listener(self, _spoken: object) -> Any:
-        return SimpleNamespace(heard=self.heard_pieces.append, event=lambda _event: None)
+        return SimpleNamespace(on_audio=self.heard_pieces.append, on_event=lambda _event: None)
 
     def state(self) -> None:
         return None

@@ -42,15 +42,15 @@ class Session:
     def audio(self, at: float, start: int, end: int, boundary: str = "none") -> None:
         self.now = at
         pcm = np.zeros((end - start) * SECOND, np.int16)
-        self.timer.heard(AudioChunk(start * SECOND, pcm, boundary))  # type: ignore[arg-type]
+        self.timer.on_audio(AudioChunk(start * SECOND, pcm, boundary))  # type: ignore[arg-type]
 
     def partial(self, at: float, seconds: int, text: str = "word") -> None:
         self.now = at
-        self.timer.event(SegmentPartial(0, "", text, seconds * 1000, "English", ResumePoint()))
+        self.timer.on_event(SegmentPartial(0, "", text, seconds * 1000, "English", ResumePoint()))
 
     def final(self, at: float, start: int, end: int) -> None:
         self.now = at
-        self.timer.event(
+        self.timer.on_event(
             SegmentFinal(0, "word", start * 1000, end * 1000, "English", ResumePoint())
         )
 

@@ -24,22 +24,22 @@ def test_a_client_in_real_time_is_never_ahead() -> None:
     lead = Lead(1.0, clock)
     for _ in range(10_000):
         clock.now += 0.1
-        assert not lead.heard(0.1)
+        assert not lead.add(0.1)
 
 
 def test_a_client_may_send_its_allowance_at_once_and_not_more() -> None:
     lead = Lead(10.0, Clock())
-    assert not any(lead.heard(1.0) for _ in range(10))
-    assert lead.heard(0.1)
+    assert not any(lead.add(1.0) for _ in range(10))
+    assert lead.add(0.1)
 
 
 def test_after_a_stall_a_client_is_soon_live_again() -> None:
     """15 s arrive at once, 5 s too many; then it is in real time, and 4 s later forgiven 1 s."""
     clock = Clock()
     lead = Lead(10.0, clock)
-    assert lead.heard(15.0)
+    assert lead.add(15.0)
     seconds = 0
-    while lead.heard(1.0):
+    while lead.add(1.0):
         clock.now += 1.0
         seconds += 1
     assert 20 <= seconds <= 30
@@ -48,7 +48,7 @@ def test_after_a_stall_a_client_is_soon_live_again() -> None:
 def test_pushes_say_that_their_client_is_ahead() -> None:
     line = SessionLine(OpenSession("s", "t", None, "", 640))
     line.open_message()
-    line.heard(SessionReady("s"))
+    line.receive(SessionReady("s"))
     line.add(piece(0, 100))
     line.ahead = True
     message = line.next_message()

@@ -21,7 +21,7 @@ def final(number: int, state: bytes = b"") -> SegmentFinal:
 def test_the_next_processor_gets_what_was_known_when_speakers_were_told() -> None:
     line = SessionLine(OPENED)
     for event in (SessionReady("s"), final(0), SegmentSpeakers(0, state=b"+")):
-        assert line.heard(event)
+        assert line.receive(event)
     line.lost()
     opened = line.open_message()
     assert (opened.resume.speakers, opened.resume.segment, opened.diarize) == (b"+", 1, True)
@@ -30,10 +30,10 @@ def test_the_next_processor_gets_what_was_known_when_speakers_were_told() -> Non
 def test_speakers_that_were_lost_with_a_processor_are_said_to_be_missing() -> None:
     line = SessionLine(OPENED)
     for event in (SessionReady("s"), final(0), final(1), SegmentSpeakers(0, state=b"+")):
-        line.heard(event)
+        line.receive(event)
     line.lost()
-    assert line.lost_late() == [SegmentSpeakers(1, missing=PROCESSOR_LOST, state=b"+")]
-    assert line.lost_late() == []
+    assert line.lost_annotations() == [SegmentSpeakers(1, missing=PROCESSOR_LOST, state=b"+")]
+    assert line.lost_annotations() == []
 
 
 def test_a_resume_token_has_the_voices_of_what_its_client_was_told() -> None:

@@ -29,11 +29,11 @@ def partial(text: str, begin: float, end: float) -> SegmentPartial:
 
 def test_a_turn_starts_with_its_first_words_and_ends_with_the_silence_after_them() -> None:
     subject = turns()
-    assert subject.heard([SpeechOnset(S)], until(1.5)) == []
-    assert told(subject.partial(partial("hello", 1.0, 1.6))) == [("StartOfTurn", 0, "hello")]
-    assert told(subject.partial(partial("hello you", 1.0, 2.2))) == [("Update", 0, "hello you")]
-    assert subject.heard(speech(1.0, 3.0)[1:], until(3.5)) == []
-    (end,) = subject.final(final("hello you all", 1.0, 3.0))
+    assert subject.on_endpointing([SpeechOnset(S)], until(1.5)) == []
+    assert told(subject.on_partial(partial("hello", 1.0, 1.6))) == [("StartOfTurn", 0, "hello")]
+    assert told(subject.on_partial(partial("hello you", 1.0, 2.2))) == [("Update", 0, "hello you")]
+    assert subject.on_endpointing(speech(1.0, 3.0)[1:], until(3.5)) == []
+    (end,) = subject.on_final(final("hello you all", 1.0, 3.0))
     assert told([end]) == [("EndOfTurn", 0, "hello you all")]
     assert (end["trigger"], end["end_of_turn_confidence"]) == ("model", 0.7)
     assert (end["audio_window_start"], end["audio_window_end"]) == (1.0, 3.0)
@@ -42,88 +42,88 @@ def test_a_turn_starts_with_its_first_words_and_ends_with_the_silence_after_them
 
 def test_a_turn_without_partials_starts_and_ends_at_once() -> None:
     subject = turns()
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    replies = subject.final(final("yes", 0.0, 1.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    replies = subject.on_final(final("yes", 0.0, 1.0))
     assert told(replies) == [("StartOfTurn", 0, "yes"), ("EndOfTurn", 0, "yes")]
-    subject.heard(speech(2.0, 3.0), until(3.5))
-    assert [turn for _, turn, _ in told(subject.final(final("no", 2.0, 3.0)))] == [1, 1]
+    subject.on_endpointing(speech(2.0, 3.0), until(3.5))
+    assert [turn for _, turn, _ in told(subject.on_final(final("no", 2.0, 3.0)))] == [1, 1]
 
 
 def test_noise_is_no_turn() -> None:
     subject = turns(EAGER)
-    subject.heard(speech(0.0, 1.0), until(9.0))
-    assert subject.final(final("", 0.0, 1.0)) == []
+    subject.on_endpointing(speech(0.0, 1.0), until(9.0))
+    assert subject.on_final(final("", 0.0, 1.0)) == []
     assert subject.closed() == []
 
 
 def test_a_turn_has_the_words_of_all_its_segments() -> None:
     """Where the silence that ends a turn is longer than the one that ends speech."""
     subject = turns(Thresholds(eot=0.9))
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    assert told(subject.final(final("one", 0.0, 1.0))) == [("StartOfTurn", 0, "one")]
-    subject.heard(speech(2.0, 3.0), until(3.5))
-    assert told(subject.partial(partial("two", 2.0, 2.6))) == [("Update", 0, "one two")]
-    assert told(subject.final(final("two", 2.0, 3.0))) == [("Update", 0, "one two")]
-    assert subject.heard([], until(4.9)) == []
-    assert told(subject.heard([], until(5.1))) == [("EndOfTurn", 0, "one two")]
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    assert told(subject.on_final(final("one", 0.0, 1.0))) == [("StartOfTurn", 0, "one")]
+    subject.on_endpointing(speech(2.0, 3.0), until(3.5))
+    assert told(subject.on_partial(partial("two", 2.0, 2.6))) == [("Update", 0, "one two")]
+    assert told(subject.on_final(final("two", 2.0, 3.0))) == [("Update", 0, "one two")]
+    assert subject.on_endpointing([], until(4.9)) == []
+    assert told(subject.on_endpointing([], until(5.1))) == [("EndOfTurn", 0, "one two")]
 
 
 def test_a_client_is_told_before_the_end_if_that_is_wanted() -> None:
     subject = turns(EAGER)
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    replies = subject.final(final("one", 0.0, 1.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    replies = subject.on_final(final("one", 0.0, 1.0))
     assert told(replies) == [("StartOfTurn", 0, "one"), ("EagerEndOfTurn", 0, "one")]
     assert replies[1]["end_of_turn_confidence"] == 0.5
     assert "trigger" not in replies[1]
-    assert told(subject.heard([], until(4.0))) == [("EndOfTurn", 0, "one")]
+    assert told(subject.on_endpointing([], until(4.0))) == [("EndOfTurn", 0, "one")]
 
 
 def test_a_turn_goes_on_with_speech_that_follows_soon_enough() -> None:
     subject = turns(EAGER)
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    subject.final(final("one", 0.0, 1.0))
-    assert told(subject.heard(speech(2.0, 3.0), until(3.5))) == [("TurnResumed", 0, "one")]
-    replies = subject.final(final("two", 2.0, 3.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    subject.on_final(final("one", 0.0, 1.0))
+    assert told(subject.on_endpointing(speech(2.0, 3.0), until(3.5))) == [("TurnResumed", 0, "one")]
+    replies = subject.on_final(final("two", 2.0, 3.0))
     assert told(replies) == [("EagerEndOfTurn", 0, "one two")]
 
 
 def test_nothing_is_resumed_that_nobody_was_told_to_be_over() -> None:
     subject = turns(EAGER)
-    assert subject.heard([*speech(0.0, 1.0), *speech(1.5, 3.0)], until(3.5)) == []
-    assert told(subject.final(final("one", 0.0, 1.0))) == [("StartOfTurn", 0, "one")]
-    assert told(subject.final(final("two", 1.5, 3.0))) == [("EagerEndOfTurn", 0, "one two")]
+    assert subject.on_endpointing([*speech(0.0, 1.0), *speech(1.5, 3.0)], until(3.5)) == []
+    assert told(subject.on_final(final("one", 0.0, 1.0))) == [("StartOfTurn", 0, "one")]
+    assert told(subject.on_final(final("two", 1.5, 3.0))) == [("EagerEndOfTurn", 0, "one two")]
 
 
 def test_a_turn_that_is_never_sure_to_be_over_ends_after_the_timeout() -> None:
     subject = turns(Thresholds(eot=1.0, timeout_ms=2_000))
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    subject.final(final("one", 0.0, 1.0))
-    assert subject.heard([], until(3.0)) == []
-    (end,) = subject.heard([], until(3.2))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    subject.on_final(final("one", 0.0, 1.0))
+    assert subject.on_endpointing([], until(3.0)) == []
+    (end,) = subject.on_endpointing([], until(3.2))
     assert (end["event"], end["trigger"]) == ("EndOfTurn", "timeout")
 
 
 def test_the_client_may_end_a_turn() -> None:
     subject = turns(Thresholds(eot=1.0))
-    subject.heard(speech(0.0, 1.0), until(1.0))
-    assert subject.finalized(until(1.0)) == []
-    replies = subject.final(final("one", 0.0, 1.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.0))
+    assert subject.on_finalized(until(1.0)) == []
+    replies = subject.on_final(final("one", 0.0, 1.0))
     assert told(replies) == [("StartOfTurn", 0, "one"), ("EndOfTurn", 0, "one")]
     assert replies[-1]["trigger"] == "manual"
-    assert subject.finalized(until(2.0)) == []  # nobody has spoken since
+    assert subject.on_finalized(until(2.0)) == []  # nobody has spoken since
 
 
 def test_an_open_turn_ends_with_the_audio() -> None:
     subject = turns()
-    subject.heard(speech(0.0, 1.0), until(1.0))
-    subject.final(final("one", 0.0, 1.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.0))
+    subject.on_final(final("one", 0.0, 1.0))
     assert told(subject.closed()) == [("EndOfTurn", 0, "one")]
 
 
 def test_messages_are_numbered_in_their_order() -> None:
     subject = turns()
-    subject.heard(speech(0.0, 1.0), until(1.5))
-    replies = subject.final(final("one", 0.0, 1.0))
+    subject.on_endpointing(speech(0.0, 1.0), until(1.5))
+    replies = subject.on_final(final("one", 0.0, 1.0))
     assert [reply["sequence_id"] for reply in replies] == [0, 1]
 
 

@@ -150,9 +150,9 @@ async def test_thresholds_may_change_between_two_turns() -> None:
 def test_a_pause_in_speech_says_nothing_of_the_next_one() -> None:
     subject = Turns(Thresholds().policy(500, judged=True), FluxReplies("sess_1"))
     started, piece, stopped = speech(0.0, 3.0)
-    subject.heard([started, TurnPause(S, 0.65), TurnResumption(until(1.3))], until(1.5))
-    subject.heard([piece, stopped], until(6.0))
-    assert told(subject.final(final("one", 0.0, 3.0))) == [("StartOfTurn", 0, "one")]
+    subject.on_endpointing([started, TurnPause(S, 0.65), TurnResumption(until(1.3))], until(1.5))
+    subject.on_endpointing([piece, stopped], until(6.0))
+    assert told(subject.on_final(final("one", 0.0, 3.0))) == [("StartOfTurn", 0, "one")]
 
 
 def ends(client: Client) -> list[tuple[Any, ...]]:

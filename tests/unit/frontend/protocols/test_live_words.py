@@ -39,11 +39,11 @@ PARTIAL = SegmentPartial(1, "", "bottles", 1_920, "English", ResumePoint(1))
 
 def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:
     held = HeldWords()
-    assert held.heard(FINAL) == []
-    assert held.heard(PARTIAL) == []
-    told = held.heard(SegmentWords(0, FINE, "aligned"))
+    assert held.add(FINAL) == []
+    assert held.add(PARTIAL) == []
+    told = held.add(SegmentWords(0, FINE, "aligned"))
     assert told == [replace(FINAL, words=FINE, word_source="aligned"), PARTIAL]
-    assert held.heard(PARTIAL) == [PARTIAL]
+    assert held.add(PARTIAL) == [PARTIAL]
 
 
 @pytest.mark.parametrize(
@@ -56,30 +56,28 @@ def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:
 )
 def test_a_final_whose_words_are_missing_has_the_times_of_decodes(words: SegmentWords) -> None:
     held = HeldWords()
-    held.heard(FINAL)
-    assert held.heard(words) == [FINAL]
+    held.add(FINAL)
+    assert held.add(words) == [FINAL]
 
 
 def test_finals_keep_their_order_whichever_words_come_first() -> None:
     held, second = HeldWords(), replace(FINAL, segment=1)
-    assert (
-        held.heard(FINAL) + held.heard(second) + held.heard(SegmentWords(1, FINE, "aligned")) == []
-    )
-    told = held.heard(SegmentWords(0, (), None, "deadline"))
+    assert held.add(FINAL) + held.add(second) + held.add(SegmentWords(1, FINE, "aligned")) == []
+    told = held.add(SegmentWords(0, (), None, "deadline"))
     assert told == [FINAL, replace(second, words=FINE, word_source="aligned")]
 
 
 def test_a_session_that_fails_tells_the_text_that_it_has() -> None:
     held = HeldWords()
-    held.heard(FINAL)
-    held.heard(PARTIAL)
+    held.add(FINAL)
+    held.add(PARTIAL)
     assert held.rest() == [FINAL, PARTIAL]
     assert held.rest() == []
 
 
 def test_a_final_without_text_waits_for_nothing() -> None:
     silent = SegmentFinal(0, "", 0, 10, "", ResumePoint(1))
-    assert HeldWords().heard(silent) == [silent]
+    assert HeldWords().add(silent) == [silent]
 
 
 async def test_text_is_told_though_no_words_come() -> None:
@@ -127,7 +125,7 @@ async def test_a_deployment_without_an_aligner_refuses_its_times(path: str) -> N
 
 def test_deepgrams_results_have_words_in_seconds() -> None:
     told = Utterances(LISTENING, DeepgramReplies("request", "demo"))
-    (final,) = told.final(FINAL)
+    (final,) = told.on_final(FINAL)
     (alternative,) = final["channel"]["alternatives"]
     assert alternative["confidence"] == 0.8
     assert alternative["words"] == [
@@ -138,7 +136,7 @@ def test_deepgrams_results_have_words_in_seconds() -> None:
         },
     ]
     words = (Word("bottles", "bottles", 1_280, 1_920, 0.5),)
-    (partial,) = told.partial(replace(PARTIAL, words=words))
+    (partial,) = told.on_partial(replace(PARTIAL, words=words))
     (alternative,) = partial["channel"]["alternatives"]
     assert (alternative["words"][0]["start"], alternative["confidence"]) == (1.28, 0.5)
 
@@ -151,11 +149,11 @@ def test_who_asked_for_the_aligners_times_hears_whose_they_are(
     cases: list[tuple[Any, str | None]] = [("aligned", times), ("grid", None)]
     for asked, expected in cases:
         options = replace_options(LISTENING, words=asked)
-        (result,) = Utterances(options, DeepgramReplies("request", "demo")).final(final)
+        (result,) = Utterances(options, DeepgramReplies("request", "demo")).on_final(final)
         assert result.get("word_times") == expected
         streaming = parse_streaming(f"sample_rate=16000&word_times={asked}", 500)
         turns = Turns(streaming.policy, StreamingReplies("sess_1", "demo", streaming))
-        assert turns.final(final)[-1].get("word_times") == expected
+        assert turns.on_final(final)[-1].get("word_times") == expected
 
 
 def test_the_words_of_a_turn_have_times_and_say_which_will_not_change() -> None:

@@ -199,7 +199,7 @@ class Connection(World):
         if not processor.events:
             return
         event = processor.events.popleft()
-        if self.line.heard(event):
+        if self.line.receive(event):
             if isinstance(event, SegmentPartial | SegmentFinal):
                 if self.ledger.new(event):
                     self.ledger.told(event)

@@ -442,8 +442,8 @@ def test_the_bus_has_translations() -> None:
     bus = KeptBus()
     listener = bus.listener(TranscriptSource("t", "s"))
     for text in ("", "una", "una", "una casa"):
-        listener.event(SegmentTranslation(0, "es", text))
-    listener.event(last(0, "una casa", "length"))
+        listener.on_event(SegmentTranslation(0, "es", text))
+    listener.on_event(last(0, "una casa", "length"))
     assert [(one.type, one.text, one.missing) for one in bus.messages] == [
         *(("translated", "una", ""), ("translated", "una casa", "")),
         ("translation", "una casa", "length"),

@@ -152,7 +152,7 @@ def test_words_are_told_as_the_client_reads_them() -> None:
 
 def line(*, words: bool) -> SessionLine:
     subject = SessionLine(OpenSession("s", "t", None, "", 640, words=words))
-    subject.heard(SessionReady("s"))
+    subject.receive(SessionReady("s"))
     return subject
 
 
@@ -163,13 +163,13 @@ def final(number: int, text: str = "one") -> SegmentFinal:
 def test_words_that_were_lost_with_a_processor_are_said_to_be() -> None:
     subject = line(words=True)
     for event in (final(0), final(1, ""), final(2), SegmentWords(0, (WORD,), "aligned")):
-        assert subject.heard(event)
+        assert subject.receive(event)
     subject.lost()
-    assert subject.lost_late() == [SegmentWords(2, (), None, "processor_lost")]
-    assert subject.lost_late() == []
+    assert subject.lost_annotations() == [SegmentWords(2, (), None, "processor_lost")]
+    assert subject.lost_annotations() == []
 
 
 def test_nothing_is_lost_of_words_that_nobody_asked_for() -> None:
     subject = line(words=False)
-    subject.heard(final(0))
-    assert subject.lost_late() == []
+    subject.receive(final(0))
+    assert subject.lost_annotations() == []

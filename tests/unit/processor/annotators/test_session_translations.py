@@ -402,7 +402,7 @@ async def test_nothing_is_lost_or_doubled_when_the_processor_dies(lost_after: in
         async for event in events:
             told.append(event)
             client.read(event)
-            line.heard(event)
+            line.receive(event)
             if len(told) == lost_after:
                 break
     if line.over:
@@ -422,7 +422,7 @@ async def test_a_session_that_is_handed_over_waits_for_no_translation() -> None:
     translator.gates = {0: asyncio.Event()}
     line = SessionLine(OPENED)
     for event in await Session(translator).told(final(0), HandedOver(POINT)):
-        line.heard(event)
+        line.receive(event)
     opened = line.open_message()
     assert opened.resume.translations.untranslated == (
         Untranslated(0, "es", "", "a red boat", "English"),

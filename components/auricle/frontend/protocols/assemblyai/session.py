@@ -21,7 +21,7 @@ from auricle.core.errors import (
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.assemblyai.options import StreamingOptions, parse_options
 from auricle.frontend.session.adapter import Reply, decoded, encode
-from auricle.frontend.session.live_session import ClientCommand, ProtocolSession, Summary
+from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
 from auricle.frontend.session.turns import Cause, Turn, TurnEvent, Turns, TurnSegment
 from auricle.frontend.transport.request_errors import error_headers
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
@@ -244,8 +244,8 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
         options = options_of(socket.query_string)
         replies = AssemblyReplies(socket.session, frontend.model, options)
         idle = options.idle_seconds or frontend.settings.idle_timeout_seconds
-        dialect = _Streaming(options, replies, idle)
-        await ProtocolSession(frontend, socket, options, dialect).run()
+        adapter = _Streaming(options, replies, idle)
+        await ProtocolSession(frontend, socket, options, adapter).run()
 
     return SocketProtocol(
         "assemblyai",
@@ -258,7 +258,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Streaming:
-    """The `Dialect` of one session."""
+    """The `ProtocolAdapter` of one session."""
 
     def __init__(
         self, options: StreamingOptions, replies: AssemblyReplies, idle_seconds: float
@@ -268,18 +268,18 @@ class _Streaming:
         self._replies = replies
         self._turns = Turns(options.policy, replies)
 
-    def idle(self) -> DeadlineExceeded:
+    def idle_error(self) -> DeadlineExceeded:
         return DeadlineExceeded(
             f"neither audio nor a KeepAlive message came within {self.idle_seconds:g} s"
         )
 
-    def talk(self, channel: int) -> Turns:
+    def serializer(self, channel: int) -> Turns:
         return self._turns
 
-    def first(self) -> list[Reply]:
+    def first_messages(self) -> list[Reply]:
         return [self._replies.begin()]
 
-    def asked(self, text: str) -> ClientCommand:
+    def command(self, text: str) -> ClientCommand:
         """Parse a text message. Raises ProtocolError if it is invalid."""
         match parse_message(text):
             case ForceEndpoint():
@@ -291,16 +291,16 @@ class _Streaming:
             case _:
                 return ClientCommand()
 
-    def last(self, heard: Summary) -> list[Reply]:
+    def last_messages(self, summary: Summary) -> list[Reply]:
         """Return the end of the open turn, and of the session.
 
         A draining server omits Termination: clients would take the session for finished.
         """
         ended = self._turns.closed()
-        if heard.left:
+        if summary.left:
             return ended
-        seconds = (datetime.now(UTC) - heard.created).total_seconds()
-        return [*ended, self._replies.termination(heard, seconds)]
+        seconds = (datetime.now(UTC) - summary.created).total_seconds()
+        return [*ended, self._replies.termination(summary, seconds)]
 
     def _updated(self, text: str) -> ClientCommand:
         try:

@@ -24,7 +24,7 @@ from auricle.frontend.protocols.deepgram.options import (
     terms_of,
 )
 from auricle.frontend.session.adapter import AudioOptions, Reply, decoded, encode
-from auricle.frontend.session.live_session import ClientCommand, ProtocolSession, Summary
+from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
 from auricle.frontend.session.turns import Cause, EndpointingPolicy, Turn, TurnEvent, Turns
 from auricle.frontend.transport.options import Model, Others, SampleRate, read
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
@@ -253,9 +253,9 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
         replies = FluxReplies(socket.session)
-        dialect = _Flux(options, replies, frontend.settings.listen_idle_seconds)
+        adapter = _Flux(options, replies, frontend.settings.listen_idle_seconds)
         try:
-            await ProtocolSession(frontend, socket, options, dialect).run()
+            await ProtocolSession(frontend, socket, options, adapter).run()
         except AuricleError as error:
             numbers[error] = replies.number()
             raise
@@ -271,7 +271,7 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Flux:
-    """The `Dialect` of one session."""
+    """The `ProtocolAdapter` of one session."""
 
     def __init__(self, options: FluxOptions, replies: FluxReplies, idle_seconds: float) -> None:
         self.idle_seconds = idle_seconds
@@ -280,17 +280,17 @@ class _Flux:
         self._thresholds = options.thresholds
         self._turns = Turns(options.policy, replies)
 
-    def idle(self) -> NoAudio:
+    def idle_error(self) -> NoAudio:
         return NoAudio(self.idle_seconds)
 
-    def talk(self, channel: int) -> Turns:
+    def serializer(self, channel: int) -> Turns:
         return self._turns
 
-    def first(self) -> list[Reply]:
+    def first_messages(self) -> list[Reply]:
         connected = self._replies.connected()
         return [connected, *map(self._replies.warning, self._options.warnings)]
 
-    def asked(self, text: str) -> ClientCommand:
+    def command(self, text: str) -> ClientCommand:
         """Parse a text message. Raises ProtocolError if it is invalid."""
         match parse_message(text):
             case ForceEndTurn():
@@ -302,7 +302,7 @@ class _Flux:
             case _:
                 return ClientCommand()
 
-    def last(self, heard: Summary) -> list[Reply]:
+    def last_messages(self, summary: Summary) -> list[Reply]:
         return self._turns.closed()
 
     def _configured(self, wanted: ConfigureFlux) -> ClientCommand:

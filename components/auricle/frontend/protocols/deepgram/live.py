@@ -24,7 +24,7 @@ from auricle.frontend.protocols.deepgram.messages import (
 )
 from auricle.frontend.protocols.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.session.adapter import Reply, encode
-from auricle.frontend.session.live_session import ClientCommand, ProtocolSession, Summary
+from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Word
@@ -65,7 +65,7 @@ class Utterances:
         self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
         self._words = False  # text was sent since the last UtteranceEnd
 
-    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
         """Endpointing has found `events`; it has listened up to sample `until`.
 
         Call this before the processor gets the pieces: their text may come at once.
@@ -84,12 +84,12 @@ class Utterances:
         self._gap_until(until - _ONSET)
         return replies + self._settled()
 
-    def finalized(self, at: int) -> list[Reply]:
+    def on_finalized(self, at: int) -> list[Reply]:
         """The client wants the text of all audio up to `at`, where its speech was ended."""
         self._marks.append(_Mark("finalize", at, at))
         return self._settled()
 
-    def partial(self, event: SegmentPartial) -> list[Reply]:
+    def on_partial(self, event: SegmentPartial) -> list[Reply]:
         """The open segment has text that may change."""
         if not self._options.partials:
             return []
@@ -98,7 +98,7 @@ class Utterances:
         end = event.audio_ms / 1000
         return [self._replies.results(text, start, end, event.words, is_final=False)]
 
-    def final(self, event: SegmentFinal) -> list[Reply]:
+    def on_final(self, event: SegmentFinal) -> list[Reply]:
         """A segment has its final text."""
         self._text_until = event.resume.segment_start
         self._words = self._words or bool(event.text)
@@ -181,8 +181,8 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
         idle = frontend.settings.listen_idle_seconds
-        dialect = _Live(options, socket.session, frontend.model, idle)
-        await ProtocolSession(frontend, socket, options, dialect).run()
+        adapter = _Live(options, socket.session, frontend.model, idle)
+        await ProtocolSession(frontend, socket, options, adapter).run()
 
     return SocketProtocol(
         "listen",
@@ -196,7 +196,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Live:
-    """The `Dialect` of one session."""
+    """The `ProtocolAdapter` of one session."""
 
     def __init__(
         self, options: ListenOptions, request: str, model: str, idle_seconds: float
@@ -205,16 +205,16 @@ class _Live:
         self._options = options
         self._replies = DeepgramReplies(request, model, channels=options.channels)
 
-    def idle(self) -> NoAudio:
+    def idle_error(self) -> NoAudio:
         return NoAudio(self.idle_seconds)
 
-    def talk(self, channel: int) -> Utterances:
+    def serializer(self, channel: int) -> Utterances:
         return Utterances(self._options, self._replies.of(channel))
 
-    def first(self) -> list[Reply]:
+    def first_messages(self) -> list[Reply]:
         return []
 
-    def asked(self, text: str) -> ClientCommand:
+    def command(self, text: str) -> ClientCommand:
         """Parse a text message; an invalid one is answered with an error."""
         try:
             message = messages.parse_message(text)
@@ -231,9 +231,9 @@ class _Live:
             case _:
                 return ClientCommand()
 
-    def last(self, heard: Summary) -> list[Reply]:
+    def last_messages(self, summary: Summary) -> list[Reply]:
         return [
             self._replies.metadata(
-                heard.seconds, heard.sha256, heard.created, self._options.warnings
+                summary.seconds, summary.sha256, summary.created, self._options.warnings
             )
         ]

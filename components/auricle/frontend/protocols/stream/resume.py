@@ -21,7 +21,7 @@ from auricle.core.limits import CONTEXT, RESUME_TOKEN
 from auricle.dynamo import Tokens
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.resume_state import ListeningPoint, client_sample
-from auricle.frontend.link.session_line import ToldTranslations
+from auricle.frontend.link.session_line import SentTranslations
 from auricle.frontend.protocols.stream.messages import Start
 from auricle.frontend.protocols.stream.refusals import (
     ResumeExpired,
@@ -74,7 +74,7 @@ class Ledger:
 
     def __init__(self, begun: SentState = NOTHING, translate: Sequence[str] = ()) -> None:
         """The session goes on after `begun`, and is translated into the languages `translate`."""
-        self._translations = ToldTranslations(translate, begun.point.translations)
+        self._translations = SentTranslations(translate, begun.point.translations)
         self._point = begun.point
         self._told_ms = begun.told_ms
         self._heard = begun.heard

@@ -16,7 +16,7 @@ from auricle.core.errors import AuricleError, ProtocolError
 from auricle.core.limits import CONTEXT
 from auricle.frontend.audio.chunks import (
     AudioChunk,
-    FeaturePiece,
+    FeatureChunk,
     GateEvent,
     Mark,
     SpeechEnd,
@@ -202,7 +202,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
     async def found(self, events: list[GateEvent]) -> None:
         """Send the start and stop of speech to the client, unless it received them before."""
         for event in events:
-            if not isinstance(event, AudioChunk | FeaturePiece) and self._ledger.found_mark():
+            if not isinstance(event, AudioChunk | FeatureChunk) and self._ledger.found_mark():
                 await self._send(mark_reply(event), self._ledger.told_mark)
 
     async def count(self) -> int:

@@ -14,7 +14,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
 from auricle.core.sanitize import quoted
-from auricle.frontend.audio.chunks import AudioChunk, FeaturePiece, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
 from auricle.frontend.audio.resume_state import left_out
@@ -146,11 +146,11 @@ class Beginning:
 
     def without_text(self, event: GateEvent) -> GateEvent | None:
         """Return the part of a piece that has no text yet, None if there is none; or the mark."""
-        if not isinstance(event, AudioChunk | FeaturePiece):
+        if not isinstance(event, AudioChunk | FeatureChunk):
             return event
         if event.end <= self.text_from:  # also an empty piece, whose boundary is known
             return None
-        if isinstance(event, FeaturePiece) or event.start >= self.text_from:
+        if isinstance(event, FeatureChunk) or event.start >= self.text_from:
             return event
         return AudioChunk(self.text_from, event.pcm[self.text_from - event.start :], event.boundary)
 

@@ -1,7 +1,4 @@
-"""One session on a WebSocket, between the client and processors.
-
-What protocols have of their own is a `Dialect`.
-"""
+"""One session of a WebSocket protocol, whose messages a `ProtocolAdapter` makes."""
 
 from __future__ import annotations
 
@@ -24,97 +21,36 @@ from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 
-# One channel of a session: its audio to a processor, and what becomes of it to the client.
 
-
-class Talk(Protocol):
-    """What a client is told of one channel's speech, and when. Calls must not overlap.
+class EventSerializer(Protocol):
+    """Makes the messages on one channel's speech and text. Calls must not overlap.
 
     Positions are session samples (16 kHz).
     """
 
-    def heard(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
-        """Endpointing has found `events`; it has listened up to sample `until`.
+    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+        """Endpointing has found `events` up to sample `until`.
 
-        Call this before the processor gets the pieces: their text may come at once.
+        The processor gets the chunks only afterwards, because their text may follow at once.
         """
         ...
 
-    def finalized(self, at: int) -> list[Reply]:
+    def on_finalized(self, at: int) -> list[Reply]:
         """The client wants the text of all audio up to `at`, where its speech was ended."""
         ...
 
-    def partial(self, event: SegmentPartial) -> list[Reply]:
+    def on_partial(self, event: SegmentPartial) -> list[Reply]:
         """The open segment has text that may change."""
         ...
 
-    def final(self, event: SegmentFinal) -> list[Reply]:
+    def on_final(self, event: SegmentFinal) -> list[Reply]:
         """A segment has its final text."""
         ...
 
 
-# Sends the messages that a function makes; those of all channels leave in one order.
-Tell = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
-
-
-class SpokenChannel(TextChannel):
-    """One channel of a connection, whose speech and text become messages."""
-
-    def __init__(
-        self,
-        frontend: Frontend,
-        socket: ClientSocket,
-        options: AudioOptions,
-        number: int,
-        talk: Talk,
-        tell: Tell,
-    ) -> None:
-        """`number` counts from 0, among the `options.channels` of the connection."""
-        self._silence = options.silence
-        self._next_silence: Silence | None = None  # in effect once nobody speaks
-        self._talk = talk
-        self._tell = tell
-        named = replace(
-            options,
-            name=socket.sessions[number],
-            call=socket.session,
-            part=str(number) if options.channels > 1 else "",
-        )
-        super().__init__(frontend, socket, named)
-
-    async def take(self, data: bytes) -> None:
-        """Process whole samples slice by slice, however many; others run in between."""
-        if self._next_silence is not None and self.resting_at is not None:
-            self._silence, self._next_silence = self._next_silence, None
-            await self.listen_anew(self._silence)
-        await super().take(data)
-
-    def end_speech_after(self, silence: Silence) -> None:
-        """Let speech end after such a silence, from when nobody speaks on."""
-        self._next_silence = silence
-
-    async def finalize(self) -> None:
-        """End the speech so far, and listen anew to what follows."""
-        at = await self.listen_anew(self._silence)
-        await self._tell(lambda: self._talk.finalized(at))
-
-    async def found(self, events: Sequence[GateEvent]) -> None:
-        """Tell the client of speech and silences."""
-        until = self.heard_samples
-        await self._tell(lambda: self._talk.heard(events, until))
-
-    async def text(self, event: Text) -> None:
-        """Tell the client of new text."""
-        if isinstance(event, SegmentFinal):
-            await self._tell(partial(self._talk.final, event))
-        else:
-            with self._frontend.tracer.span("send", self._speaker.trace):
-                await self._tell(partial(self._talk.partial, event))
-
-
 @dataclass(frozen=True)
 class ClientCommand:
-    """What a text message asks for: `replies` makes its answer.
+    """The effect of a client's text message; `replies` makes its answer.
 
     `finalize`: all audio so far becomes final. `ends`: the audio has ended. `silence`: speech ends
     after such a silence from now on.
@@ -128,9 +64,9 @@ class ClientCommand:
 
 @dataclass(frozen=True)
 class Summary:
-    """What was heard in a session: `seconds` of audio, whose bytes have that SHA-256.
+    """A whole session: `seconds` of audio, whose bytes have that SHA-256.
 
-    `left`: this server shuts down, and the client may go on elsewhere.
+    `left`: draining has ended the session, and the client may continue elsewhere.
     """
 
     seconds: float
@@ -139,47 +75,110 @@ class Summary:
     left: bool
 
 
-class Dialect(Protocol):
-    """How one protocol speaks. No I/O."""
+class ProtocolAdapter(Protocol):
+    """Translates the messages of one protocol. No I/O."""
 
     @property
     def idle_seconds(self) -> float:
-        """How long a client may send nothing."""
+        """The longest time without a message from the client."""
         ...
 
-    def idle(self) -> AuricleError:
+    def idle_error(self) -> AuricleError:
         """Return the error of a client that sent nothing for longer."""
         ...
 
-    def talk(self, channel: int) -> Talk:
-        """Return what tells the client of one channel; it is called for each, in order."""
+    def serializer(self, channel: int) -> EventSerializer:
+        """Return the serializer of one channel; it is called for each, in order."""
         ...
 
-    def first(self) -> list[Reply]:
+    def first_messages(self) -> list[Reply]:
         """Return the messages that a session begins with."""
         ...
 
-    def asked(self, text: str) -> ClientCommand:
-        """Return what a text message asks for. Raises ProtocolError if that ends the session."""
+    def command(self, text: str) -> ClientCommand:
+        """Return the effect of a text message. Raises ProtocolError if it ends the session."""
         ...
 
-    def last(self, heard: Summary) -> list[Reply]:
+    def last_messages(self, summary: Summary) -> list[Reply]:
         """Return the last messages of a session."""
         ...
 
 
-class ProtocolSession:
-    """The session of one connection, whose messages a `Dialect` makes."""
+# Sends the messages that a function makes; all channels share one order.
+Send = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
+
+
+class SpokenChannel(TextChannel):
+    """One channel of a connection, whose speech and text become messages."""
 
     def __init__(
-        self, frontend: Frontend, socket: ClientSocket, options: AudioOptions, dialect: Dialect
+        self,
+        frontend: Frontend,
+        socket: ClientSocket,
+        options: AudioOptions,
+        number: int,
+        serializer: EventSerializer,
+        send: Send,
+    ) -> None:
+        """`number` counts from 0, among the `options.channels` of the connection."""
+        self._silence = options.silence
+        self._next_silence: Silence | None = None  # in effect after the open segment
+        self._serializer = serializer
+        self._send = send
+        named = replace(
+            options,
+            name=socket.sessions[number],
+            call=socket.session,
+            part=str(number) if options.channels > 1 else "",
+        )
+        super().__init__(frontend, socket, named)
+
+    async def take(self, data: bytes) -> None:
+        """Process whole samples; see `AudioIntake.take`."""
+        if self._next_silence is not None and self.resting_at is not None:
+            self._silence, self._next_silence = self._next_silence, None
+            await self.listen_anew(self._silence)
+        await super().take(data)
+
+    def end_speech_after(self, silence: Silence) -> None:
+        """Let speech end after such a silence, from the next segment on."""
+        self._next_silence = silence
+
+    async def finalize(self) -> None:
+        """End the speech so far, and listen anew to what follows."""
+        at = await self.listen_anew(self._silence)
+        await self._send(lambda: self._serializer.on_finalized(at))
+
+    async def found(self, events: Sequence[GateEvent]) -> None:
+        """Send messages on speech and silences."""
+        until = self.heard_samples
+        await self._send(lambda: self._serializer.on_endpointing(events, until))
+
+    async def text(self, event: Text) -> None:
+        """Send messages on new text."""
+        if isinstance(event, SegmentFinal):
+            await self._send(partial(self._serializer.on_final, event))
+        else:
+            with self._frontend.tracer.span("send", self._speaker.trace):
+                await self._send(partial(self._serializer.on_partial, event))
+
+
+class ProtocolSession:
+    """The session of one connection."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        socket: ClientSocket,
+        options: AudioOptions,
+        adapter: ProtocolAdapter,
     ) -> None:
         self._frontend = frontend
         self._socket = socket
-        self._dialect = dialect
+        self._adapter = adapter
         self._writer = MessageWriter(socket)
         self._channels = [
-            SpokenChannel(frontend, socket, options, number, dialect.talk(number), self._tell)
+            SpokenChannel(frontend, socket, options, number, adapter.serializer(number), self._send)
             for number in range(options.channels)
         ]
         self._engine = SessionEngine(frontend, *self._channels)
@@ -190,11 +189,11 @@ class ProtocolSession:
         self._loop_turn = LoopTurn()
 
     async def run(self) -> None:
-        """Serve the session until done. Raises AuricleError if it fails, ClientDisconnected if the
-        client leaves."""
-        await self._tell(self._dialect.first)
+        """Serve the session until done. Raises AuricleError if it fails, ClientDisconnected if the client
+        leaves."""
+        await self._send(self._adapter.first_messages)
         with self._writer.may_leave():
-            await self._engine.run(self._read(), last=self._tell_last)
+            await self._engine.run(self._read(), last=self._send_last)
 
     # ── from the client ─────────────────────────────────────────────────────
 
@@ -204,7 +203,7 @@ class ProtocolSession:
             await self._loop_turn.give_way()
             if text is None:
                 await self._take(data)
-            elif await self._ended_by(text):
+            elif await self._execute(self._adapter.command(text)):
                 await self._engine.end()
                 break
         else:
@@ -216,41 +215,38 @@ class ProtocolSession:
     async def _next(self) -> tuple[str | None, bytes]:
         enough = min(channel.expect() for channel in self._channels) * len(self._channels)
         try:
-            return await self._socket.receive(self._dialect.idle_seconds, "a message", enough)
+            return await self._socket.receive(self._adapter.idle_seconds, "a message", enough)
         except DeadlineExceeded:
-            raise self._dialect.idle() from None
+            raise self._adapter.idle_error() from None
 
     async def _take(self, data: bytes) -> None:
         self._frontend.metrics.bytes("websocket", len(data))
         self._digest.update(data)
-        # `Finalize` may come within a sample, which then goes on after it.
+        # `Finalize` may come within a sample, whose rest then follows.
         parts = self._interleaved.split(data)
         for channel, part in zip(self._channels, parts, strict=True):
             await channel.take(part)
 
-    async def _ended_by(self, text: str) -> bool:
-        """Do what a text message asks for; return whether it ends the audio."""
-        asked = self._dialect.asked(text)
-        if asked.finalize:
-            for channel in self._channels:
+    async def _execute(self, command: ClientCommand) -> bool:
+        """Execute a command; return whether it ends the audio."""
+        for channel in self._channels:
+            if command.finalize:
                 await channel.finalize()
-        if asked.silence is not None:
-            for channel in self._channels:
-                channel.end_speech_after(asked.silence)
-        await self._tell(asked.replies)
-        return asked.ends
+            if command.silence is not None:
+                channel.end_speech_after(command.silence)
+        await self._send(command.replies)
+        return command.ends
 
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def _tell_last(self) -> None:
-        heard = Summary(
+    async def _send(self, replies: Callable[[], list[Reply]]) -> None:
+        await self._writer.write(lambda: map(encode, replies()))
+
+    async def _send_last(self) -> None:
+        summary = Summary(
             self._engine.heard_samples / SAMPLE_RATE,
             self._digest.hexdigest(),
             self._created,
             self._engine.left_at is not None,
         )
-        await self._writer.write_last(lambda: map(encode, self._dialect.last(heard)))
-
-    async def _tell(self, found: Callable[[], list[Reply]]) -> None:
-        """Send the messages that `found` makes of what was found."""
-        await self._writer.write(lambda: map(encode, found()))
+        await self._writer.write_last(lambda: map(encode, self._adapter.last_messages(summary)))
