@@ -234,7 +234,12 @@ class LiveSessions:
             self._metrics.recording_ended(outcome)
         if record.began:
             with about(tenant=record.tenant):
-                log_ended(record.kind, record.name, record.protocol, record.audio_seconds, outcome)
+                # Some protocols cannot tell their client the reason.
+                reason = str(failure) if failure is not None and failure.told is None else ""
+                log_ended(
+                    *(record.kind, record.name, record.protocol, record.audio_seconds, outcome),
+                    reason,
+                )
                 if failure is not None and failure.told is not None:
                     log.error("%s %s failed: %s", record.kind, record.name, failure)
         elif failure is not None and record.address is not None:

@@ -11,14 +11,16 @@ log = logging.getLogger(__name__)
 _REFUSALS = 10
 
 
-def log_ended(kind: str, name: str, protocol: str, audio_seconds: float, outcome: str) -> None:
+def log_ended(
+    kind: str, name: str, protocol: str, audio_seconds: float, outcome: str, reason: str = ""
+) -> None:
     """Log the end of a `kind` (`session` or `recording`).
 
-    `outcome` is `done`, `client_gone` or an error's code.
+    `outcome` is `done`, `client_gone` or an error's code; `reason` is the error's message.
     """
     log.info(
-        "%s %s ended: %s, %s, %.1f s of audio",
-        *(kind, name, outcome, protocol, audio_seconds),
+        "%s %s ended: %s, %s, %.1f s of audio%s",
+        *(kind, name, outcome, protocol, audio_seconds, f": {reason}" if reason else ""),
         extra={
             "session": name,
             "protocol": protocol,
