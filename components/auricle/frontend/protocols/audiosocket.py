@@ -8,7 +8,7 @@ from enum import IntEnum
 from uuid import UUID
 
 from auricle.core.aio import LoopTurn
-from auricle.core.errors import AuricleError, ProtocolError
+from auricle.core.errors import ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
@@ -23,13 +23,13 @@ from auricle.frontend.transport.tcp import TcpConnection, TcpProtocol
 CAPABILITIES = ProtocolCapabilities(route="AudioSocket", page="telephones.md")
 
 
-# The frames of AudioSocket: a byte that says what it is, two of length, and a payload. No I/O.
+# The frames of AudioSocket: one byte for the kind, two for the length, and a payload. No I/O.
 
 _HEADER_BYTES = 3
 
 
 class AudioSocketKind(IntEnum):
-    """What a frame is, beside audio."""
+    """The kinds of frames without audio."""
 
     HANGUP = 0x00
     UUID = 0x01
@@ -50,32 +50,29 @@ AUDIO_RATES = {
     0x18: 192_000,
 }
 _KINDS = frozenset(AUDIO_RATES) | frozenset(AudioSocketKind)
-# All that Asterisk can be told; its dialplan goes on after it.
+# The only message to Asterisk, whose dialplan continues after it.
 HANG_UP = bytes(_HEADER_BYTES)
 
 
 @dataclass(frozen=True)
 class AudioSocketFrame:
-    """One frame as it was received."""
-
     kind: int
     payload: bytes
 
 
 class FrameParser:
-    """Cuts what Asterisk sends into frames."""
+    """Cuts the bytes of a connection into frames."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take what was received."""
         self._bytes += data
 
     def next(self) -> AudioSocketFrame | None:
-        """Return the next frame, None if more must be received for it.
+        """Return the next frame, None if it is not complete yet.
 
-        Raises ProtocolError for a kind that there is not; what follows cannot be read then.
+        Raises ProtocolError for an unknown kind; no frame after it can be read.
         """
         if len(self._bytes) < _HEADER_BYTES:
             return None
@@ -92,8 +89,8 @@ class FrameParser:
 
 # One connection of AudioSocket: a call that Asterisk sends, whose text goes to the transcript bus.
 #
-# Asterisk can be sent nothing but audio and a hang-up, so its clients hear of no error; the
-# frontend's log has the reason. After a hang-up the dialplan goes on.
+# Asterisk accepts only audio and a hang-up, so clients receive no errors; the frontend's log has
+# the reason. After a hang-up the dialplan continues.
 
 NAME = "audiosocket"
 _MOST_BEFORE_AUDIO = 64  # digits that were dialled
@@ -114,21 +111,17 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
         host = host_of(connection.client)
         async with frontend.live_sessions.session(record, client, host) as session:
             rate = AUDIO_RATES[audio.kind]
-            # A dialplan may give all calls the same id, so the part is what tells them apart.
+            # A dialplan may give all calls the same id, so the part distinguishes them.
             options = ChannelOptions(sample_rate=rate, call=name, part=session.session)
             channel = TextChannel(frontend, session, options)
             call.engine.channels.append(channel)
             await call.engine.follow(call.read(channel, audio))
 
-    return TcpProtocol(NAME, serve, _told)
-
-
-def _told(_error: AuricleError) -> bytes:
-    return HANG_UP
+    return TcpProtocol(NAME, serve, lambda _error: HANG_UP)
 
 
 class _Call:
-    """What Asterisk sends of one call."""
+    """One call that Asterisk sends."""
 
     def __init__(self, frontend: Frontend, connection: TcpConnection) -> None:
         self._frontend = frontend
@@ -138,7 +131,7 @@ class _Call:
         self._turn = LoopTurn()
 
     async def begun(self) -> tuple[str, AudioSocketFrame] | None:
-        """Return the call's id, and its first audio; None if it is over before."""
+        """Return the call's id and its first audio; None if the call ends before."""
         seconds = self._frontend.settings.start_timeout_seconds
         first = await self._next(seconds, "the call's id")
         if first is None:
@@ -154,7 +147,7 @@ class _Call:
         raise ProtocolError("the call's id must be followed by its audio")
 
     async def read(self, channel: TextChannel, audio: AudioSocketFrame) -> None:
-        """Feed the channel until the call is over, or the server leaves and nobody speaks."""
+        """Feed the channel until the call is over, or draining ends its session."""
         idle = self._frontend.settings.idle_timeout_seconds
         frame: AudioSocketFrame | None = audio
         while frame is not None:

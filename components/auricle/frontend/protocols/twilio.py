@@ -46,7 +46,7 @@ KEY_PARAMETER, LANGUAGE_PARAMETER, CONTEXT_PARAMETER = "api_key", "language", "c
 
 
 class MediaFormat(msgspec.Struct, frozen=True, rename="camel"):
-    """What `media` holds."""
+    """The format of the audio in `media`."""
 
     encoding: str
     sample_rate: int
@@ -54,7 +54,7 @@ class MediaFormat(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class StartFields(msgspec.Struct, frozen=True, rename="camel"):
-    """What is known of a stream before its audio comes."""
+    """The description of a stream, before its audio."""
 
     stream_sid: str
     call_sid: str
@@ -100,7 +100,7 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 def parse_message(text: str) -> Message | None:
-    """Parse a message; None for one that says nothing about audio, such as `dtmf` and `mark`.
+    """Parse a message; None for one without a meaning here, such as `dtmf` and `mark`.
 
     Raises ProtocolError.
     """
@@ -125,7 +125,7 @@ def _is_another(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """A stream of a call: what was asked for, and with which key."""
+    """A stream of a call: its options, and the client's key."""
 
     call: str
     stream: str
@@ -136,7 +136,7 @@ class Call:
 
     @classmethod
     def begun_by(cls, start: StartFields) -> Call:
-        """Return the call that `start` describes. Raises UnsupportedValue, naming the field."""
+        """Return the call that `start` describes. Raises UnsupportedValue with the field."""
         for name, sid in (("callSid", start.call_sid), ("streamSid", start.stream_sid)):
             if not _SID.fullmatch(sid):
                 raise UnsupportedValue(
@@ -166,11 +166,11 @@ def _check_format(given: MediaFormat) -> None:
 
 # `WS /v1/twilio`: a stream of a telephone call, whose text goes to the transcript bus.
 #
-# Each track is a session of its own. A caller hangs up without waiting for text, so the end of the
-# connection is the end of the audio, and not of the session.
+# Each track is a session of its own. Callers hang up without waiting for text, so the end of the
+# connection ends the audio, but not the session.
 
 NAME = "twilio"
-_MOST_BEFORE_START = 8  # messages, of a client that nobody knows yet
+_MOST_BEFORE_START = 8  # messages, of a client without a checked key
 
 
 def twilio_protocol(frontend: Frontend, access: Access) -> InBandAuthProtocol:
@@ -210,7 +210,7 @@ class TwilioCalls:
             await engine.follow(self._read(socket, engine, channels))
 
     async def _begun(self, socket: InBandAuthSocket) -> Call:
-        """Return the call, once its `start` has come."""
+        """Return the call once its `start` has been received."""
         seconds = self._frontend.settings.start_timeout_seconds
         for _ in range(_MOST_BEFORE_START):
             text = await first_message(socket.receive(seconds, "the start message"))
@@ -234,7 +234,7 @@ class TwilioCalls:
     async def _read(
         self, socket: InBandAuthSocket, engine: SessionEngine, channels: Mapping[str, TextChannel]
     ) -> None:
-        """Feed the channels until the call is over, or the server leaves and nobody speaks."""
+        """Feed the channels until the call is over, or draining ends its sessions."""
         idle = self._frontend.settings.idle_timeout_seconds
         while True:
             try:

@@ -44,7 +44,7 @@ CAPABILITIES = ProtocolCapabilities(
 
 # The messages between Vapi and a custom transcriber. No I/O. Names and fields are Vapi's.
 
-# Who speaks on the first channel and on the second.
+# The speakers on the first and the second channel.
 SPEAKERS = ("customer", "assistant")
 _LONGEST = 8_192  # characters of the start message
 _NO_START = "not a start message of Vapi"
@@ -60,7 +60,7 @@ class VapiStart(msgspec.Struct, frozen=True, rename="camel", tag_field="type", t
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What the transcriber's URL asks for."""
+    """The options in the transcriber's URL."""
 
     language: Language = ""
     model: Model = ""
@@ -68,7 +68,7 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def parse_start(text: str | None) -> VapiStart:
-    """Parse the first message. Raises ProtocolError, or UnsupportedValue naming the field."""
+    """Parse the first message. Raises ProtocolError, or UnsupportedValue with the field."""
     if text is None:
         raise ProtocolError("the start message must come before audio")
     if len(text) > _LONGEST:
@@ -84,12 +84,12 @@ def parse_start(text: str | None) -> VapiStart:
 
 
 def parse_options(query: str) -> Options:
-    """Parse the query of the transcriber's URL. Raises BadRequest, naming the option."""
+    """Parse the query of the transcriber's URL. Raises BadRequest with the option."""
     return read_query(Options, query_fields(query), Others())[0]
 
 
 def response(event: Text, speaker: str) -> str:
-    """Return what a speaker has said; empty if that is nothing.
+    """Return the message with a speaker's text; empty without text.
 
     Each partial text replaces the one before, until a final one.
     """
@@ -175,7 +175,7 @@ class VapiCalls:
     async def _read(
         self, socket: ClientSocket, engine: SessionEngine, channels: Sequence[TextChannel]
     ) -> None:
-        """Feed the channels until the server leaves and nobody speaks."""
+        """Feed the channels until draining ends the sessions."""
         idle = self._frontend.settings.idle_timeout_seconds
         interleaved = Interleaved(len(channels), sample_bytes=2)
         while (
@@ -183,7 +183,7 @@ class VapiCalls:
         ) is not None:
             text, data = message
             if text is not None:
-                continue  # whatever Vapi says of the call, only its audio is for a transcriber
+                continue  # other messages about the call have no meaning for a transcriber
             self._frontend.metrics.bytes("websocket", len(data))
             for channel, samples in zip(channels, interleaved.split(data), strict=True):
                 await channel.take(samples)

@@ -40,7 +40,8 @@ CAPABILITIES = ProtocolCapabilities(
 
 # The events of Wyoming, from bytes and to bytes. No I/O.
 #
-# An event is a line of JSON (its header), then so many bytes of JSON and of payload as that says.
+# An event is a line of JSON (its header, which has the lengths of the rest), further JSON, and a
+# payload.
 
 T = TypeVar("T")
 _HEADER_BYTES = 8_192
@@ -48,7 +49,7 @@ _DATA_BYTES = 65_536
 
 
 class Transcribe(msgspec.Struct, frozen=True):
-    """What the next audio is to be transcribed with; unknown fields have no effect."""
+    """Options for the next audio; unknown fields have no effect."""
 
     name: str | None = None
     language: str | None = None
@@ -65,7 +66,7 @@ class AudioFormat(msgspec.Struct, frozen=True):
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """To be answered with the same text."""
+    """Is answered with the same text."""
 
     text: str | None = None
 
@@ -79,14 +80,12 @@ class _Header(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Event:
-    """One event as it was received."""
-
     kind: str
     data: dict[str, Any]
     payload: bytes = b""
 
     def read_as(self, wanted: type[T]) -> T:
-        """Return the event's data as `wanted`. Raises ProtocolError, naming the field."""
+        """Return the event's data as `wanted`. Raises ProtocolError with the field."""
         try:
             return msgspec.convert(self.data, wanted)
         except msgspec.ValidationError as error:
@@ -94,27 +93,26 @@ class Event:
 
 
 class EventParser:
-    """Cuts what a client sends into events, each of which is bounded."""
+    """Cuts the bytes of a connection into events of bounded size."""
 
     def __init__(self, payload_bytes: int) -> None:
-        """`payload_bytes` is the most that a payload may have."""
+        """A payload has at most `payload_bytes`."""
         self._payload_bytes = payload_bytes
         self._bytes = bytearray()
         self._header: _Header | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take what was received."""
         self._bytes += data
 
     @property
     def held(self) -> int:
-        """How many bytes wait to become events."""
+        """The number of bytes that are not an event yet."""
         return len(self._bytes)
 
     def next(self) -> Event | None:
-        """Return the next event, None if more must be received for it.
+        """Return the next event, None if it is not complete yet.
 
-        Raises ProtocolError or TooLarge; what follows cannot be read then.
+        Raises ProtocolError or TooLarge; no event after that can be read.
         """
         if self._header is None and (line := self._line()) is not None:
             self._header = self._checked(line)
@@ -127,7 +125,7 @@ class EventParser:
         self._header = None
         data = dict(header.data or {})
         if data_length:
-            data |= _object(self._taken(data_length))
+            data |= _decoded(self._taken(data_length), dict[str, Any])
         return Event(header.type, data, self._taken(payload_length))
 
     def _line(self) -> bytes | None:
@@ -164,10 +162,6 @@ def _decoded(data: bytes, wanted: type[T]) -> T:
         raise ProtocolError(f"not an event of Wyoming: {why}") from None
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    return _decoded(data, dict[str, Any])
-
-
 def encode(kind: str, **data: Any) -> bytes:
     """Return an event's bytes; fields that are None are left out."""
     body = msgspec.json.encode({name: value for name, value in data.items() if value is not None})
@@ -176,13 +170,13 @@ def encode(kind: str, **data: Any) -> bytes:
 
 
 def error(failure: AuricleError) -> bytes:
-    """Return the event of a failure. `retry_after_seconds` is an extension of Wyoming's."""
+    """Return the event for a failure. `retry_after_seconds` is an extension of Wyoming's."""
     after = failure.retry_after_seconds or None
     return encode("error", text=failure.for_client, code=failure.code, retry_after_seconds=after)
 
 
 def info(model: str, languages: tuple[str, ...]) -> bytes:
-    """Return what is served here, as the answer to `describe`."""
+    """Return the description of this server, the answer to `describe`."""
     made_by = {"name": "auricle", "url": ""}
     codes = [code for code in map(language_code, languages) if code is not None]
     served = {
@@ -206,16 +200,16 @@ def info(model: str, languages: tuple[str, ...]) -> bytes:
     return encode("info", asr=[program])
 
 
-# The text of one utterance as Wyoming tells it: chunks that are never taken back. No I/O.
-
-
 class WyomingTranscript:
-    """Turns the segments of one session into one transcript. All chunks joined give its text."""
+    """Turns the segments of one session into one transcript. No I/O.
+
+    Its chunks are never revised; joined they are its text.
+    """
 
     def __init__(self) -> None:
         self._finals: list[str] = []
         self._language: str | None = None
-        self._told: str | None = None  # what the chunks so far say; None before the first
+        self._sent: str | None = None  # the text of the chunks so far; None before the first
 
     def heard(self, event: Text) -> bytes:
         """Return what to tell of an event: its text that will not change, if that is new."""
@@ -227,8 +221,8 @@ class WyomingTranscript:
         return self._grown(" ".join([*self._finals, event.committed]) if event.committed else "")
 
     def whole(self) -> bytes:
-        """Return what to tell at the end."""
-        begun = b"" if self._told is not None else self._begin()
+        """Return the last events."""
+        begun = b"" if self._sent is not None else self._begin()
         whole = encode("transcript", text=self._text, language=self._language)
         return begun + whole + encode("transcript-stop")
 
@@ -237,24 +231,24 @@ class WyomingTranscript:
         return " ".join(self._finals)
 
     def _grown(self, text: str) -> bytes:
-        told = self._told or ""
-        if len(text) <= len(told):
+        sent = self._sent or ""
+        if len(text) <= len(sent):
             return b""
-        begun = b"" if self._told is not None else self._begin()
-        self._told = text
-        return begun + encode("transcript-chunk", text=text[len(told) :])
+        begun = b"" if self._sent is not None else self._begin()
+        self._sent = text
+        return begun + encode("transcript-chunk", text=text[len(sent) :])
 
     def _begin(self) -> bytes:
-        self._told = ""
+        self._sent = ""
         return encode("transcript-start", language=self._language)
 
 
-# One connection of Wyoming: what it asks, and one session for each stretch of audio.
+# One connection of Wyoming, with one session for each stretch of audio.
 #
 # Home Assistant opens a connection for each spoken command, and reads once the audio has ended.
 
 NAME = "wyoming"
-_MOST_HELD = 1 << 16  # of what follows an utterance that has not got its text yet
+_MOST_HELD = 1 << 16  # bytes received after an utterance that waits for its text
 
 
 def wyoming_protocol(frontend: Frontend, access: Access, languages: tuple[str, ...]) -> TcpProtocol:
@@ -269,7 +263,7 @@ def wyoming_protocol(frontend: Frontend, access: Access, languages: tuple[str, .
 
 
 class _Conversation:
-    """All that is said on one connection."""
+    """One connection."""
 
     def __init__(
         self, frontend: Frontend, connection: TcpConnection, client: ClientAccount, info: bytes
@@ -296,7 +290,7 @@ class _Conversation:
                 await self._answer(event)
 
     async def _answer(self, event: Event) -> None:
-        """Do what an event other than audio asks for; those we do not know are to be dropped."""
+        """Answer an event without audio; unknown ones are to be dropped."""
         if event.kind == "describe":
             await self._connection.send(self._info)
         elif event.kind == "ping":
@@ -305,15 +299,15 @@ class _Conversation:
             self._asked = event.read_as(Transcribe)
 
     async def _next(self, seconds: float, what: str, *, leave_at_once: bool) -> Event:
-        """Return the next event. Raises Overloaded where the server leaves: its deadline is over,
-        or, with `leave_at_once`, nothing was being said."""
+        """Return the next event. Raises Overloaded if draining ends the connection: at once with
+        `leave_at_once`, otherwise at the drain's deadline."""
         admission = self._frontend.admission
         while (event := self._parser.next()) is None:
             data = await admission.unless_draining(
                 lambda: leave_at_once, lambda: self._connection.read(seconds, what)
             )
             if data is None:
-                # Half a command must not be taken for a whole one, so there is no text either.
+                # Half a command must not look like a whole one, so its text is not sent.
                 raise shutting_down()
             self._parser.feed(data)
         await self._turn.give_way()
@@ -375,6 +369,6 @@ def _check_format(audio: AudioFormat) -> None:
 
 
 def _context(asked: Transcribe) -> str:
-    """Return the words that the client expects, as context for the model."""
+    """Return the client's words as context for the model."""
     words = (*(asked.transcript_names or ()), *(asked.transcript_terms or ()))
     return context_of("transcript_names and transcript_terms", words)

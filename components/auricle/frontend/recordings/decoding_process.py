@@ -3,7 +3,7 @@
 Uploads are untrusted, and decoding uses much CPU, so it does not run in the frontend's
 process: a file that crashes a decoder or exhausts memory fails only its own request, and one
 that takes over a decoder has access to nothing (sandbox.py). The pipe is bounded, so decoding
-is no faster than transcription and memory stays constant.
+waits for transcription and memory stays constant.
 """
 
 from __future__ import annotations

@@ -196,8 +196,7 @@ class ProcessLimits(msgspec.Struct, frozen=True):
 def confine(keep: Iterable[int], limits: ProcessLimits) -> str:
     """Confine this process: it keeps the descriptors `keep`, and cannot get others.
 
-    Import and open everything first. Returns the reason why there is no seccomp filter, or "" if
-    there is one.
+    Import and open everything first. Returns the reason for a missing seccomp filter, or "".
     """
     os.nice(_NICE)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))

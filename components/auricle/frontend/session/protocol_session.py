@@ -189,8 +189,10 @@ class ProtocolSession:
         self._loop_turn = LoopTurn()
 
     async def run(self) -> None:
-        """Serve the session until done. Raises AuricleError if it fails, ClientDisconnected if the client
-        leaves."""
+        """Serve the session until done.
+
+        Raises AuricleError if it fails, ClientDisconnected if the client leaves.
+        """
         await self._send(self._adapter.first_messages)
         with self._writer.may_leave():
             await self._engine.run(self._read(), last=self._send_last)

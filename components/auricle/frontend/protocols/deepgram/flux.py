@@ -40,7 +40,7 @@ _OTHERS = Others(
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """The client's thresholds; without `eager` there is no message before the end of a turn.
+    """The client's thresholds; without `eager` no message precedes the end of a turn.
 
     `timeout_ms` of silence end a turn, whatever the confidence.
     """

@@ -73,7 +73,7 @@ _RECONNECT_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class SequenceChunk:
-    """One request: its audio as 16-bit samples, or what is wrong with it."""
+    """One request: its audio as 16-bit samples, or its error."""
 
     asked: KserveRequest
     samples: bytes = b""
@@ -82,7 +82,7 @@ class SequenceChunk:
 
 @dataclass(frozen=True)
 class SequenceOwner:
-    """Whose sequences they are: `host` stands for a client without a key."""
+    """The client of a stream; `host` identifies one without a key."""
 
     client: ClientAccount
     host: str
@@ -103,20 +103,20 @@ class Sequence:
         self._frontend = frontend
         self._caller = caller
         self._options = first.options
-        self._asked = first  # the request that was heard last
+        self._asked = first  # the last request that was processed
         self._warnings = first.warnings
         self._send = send
         self._record = Record(NAME, caller.address)
-        # What was read of a sequence is heard before more is: the client gets backpressure.
+        # A request is processed before the next one is read: the client gets backpressure.
         self._chunks: asyncio.Queue[SequenceChunk] = asyncio.Queue(maxsize=1)
         self._patience = Patience()
         self._over = asyncio.Event()
-        self._ended = False  # all of its audio was heard
-        self._farewell: str | None = None  # why it ends early, without an error
+        self._ended = False  # all of its audio was processed
+        self._farewell: str | None = None  # the reason of an early end without an error
         self._held = ""  # a final text that may be the last
 
     async def put(self, chunk: SequenceChunk) -> None:
-        """Hand over a request; waits while there is no room. One that has failed takes all."""
+        """Queue a request; waits while the queue is full. A failed sequence drops requests."""
         if self._chunks.full() or self._over.is_set():
             await unless(self._over, self._chunks.put(chunk))
         else:
@@ -132,9 +132,9 @@ class Sequence:
         await self.put(SequenceChunk(replace(self._asked, ends=True)))
 
     async def run(self) -> None:
-        """Serve the sequence until done; its own errors are told.
+        """Serve the sequence until done; its own errors are sent to the client.
 
-        Raises those that end the whole stream: the key was withdrawn, or the client has left.
+        Raises errors that end the whole stream: the key was withdrawn, or the client has left.
         """
         live, caller = self._frontend.live_sessions, self._caller
         try:
@@ -215,15 +215,14 @@ class Sequence:
         await self._send(response)
 
 
-# The message of `ModelInfer`: parsed, checked and written to disk, in a worker thread.
-
 RAW_FIELD = 7  # raw_input_contents
 
 
 def received(data: bytes) -> Received:
-    """Take a ModelInferRequest. Samples get a WAV header, so that they can be decoded as a file.
+    """Parse a ModelInferRequest and write its audio to disk; call this in a worker thread.
 
-    Raises BadRequest, naming what is wrong, and StorageFull.
+    Samples get a WAV header, so that they can be decoded as a file. Raises BadRequest and
+    StorageFull.
     """
     request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
     asked = asked_by(request)
@@ -252,8 +251,8 @@ def received(data: bytes) -> Received:
 
 # `ModelStreamInfer`: one stream, with any number of sequences one after the other or at once.
 
-_MOST_SEQUENCES = 1_000  # of one stream, those that have failed and not ended included
-_LONG_BYTES = 1 << 18  # of audio, from which on it is converted in a thread
+_MOST_SEQUENCES = 1_000  # of one stream, including failed ones whose end was not received
+_LONG_BYTES = 1 << 18  # longer audio is converted in a thread
 
 
 class ModelStreamInfer:
@@ -286,7 +285,7 @@ class _Stream:
         self._admission = frontend.admission
         self._caller = caller
         self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
-        # Those whose end was not asked for yet.
+        # Sequences whose end was not received yet.
         self._sequences: dict[int | str, Sequence] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -300,12 +299,12 @@ class _Stream:
             with self._admission.interrupting(self._messages.interrupt):
                 await first_failure_or(reading, [failure])
         finally:
-            self._failure.cancel()  # what fails from now on ends nothing
+            self._failure.cancel()  # later failures have no effect
             await cancelled(list(self._running))
             await self._messages.release()
 
     async def _read(self) -> None:
-        """Read until the client has sent all, and the last sequence has its text."""
+        """Read until the client has ended the stream, and the last sequence has its text."""
         settings = self._frontend.settings
         seconds = settings.start_timeout_seconds
         while True:
@@ -329,7 +328,7 @@ class _Stream:
             await asyncio.wait(self._running)
 
     async def _take(self, data: bytes) -> None:
-        """Hand one request over to its sequence. What is wrong with it is told as its answer."""
+        """Queue one request at its sequence. An invalid request is answered with its error."""
         request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
         asked = unasked(request)
         sequence = None if asked.sequence is None else self._sequences.get(asked.sequence)
@@ -426,7 +425,7 @@ def kserve_methods(
 
 
 class _About:
-    """Says what the server is. Whether it serves needs no key, as with gRPC's health checking."""
+    """Describes the server. Health needs no key, as with gRPC's health checking."""
 
     def __init__(
         self, frontend: Frontend, access: Access, processors: Callable[[], Awaitable[int]]

@@ -56,9 +56,9 @@ class Results:
     word_offsets: bool = False
 
     def partial(self, event: SegmentPartial) -> bytes | None:
-        """Return the text of the open segment; None if there is none.
+        """Return the text of the open segment; None if it has none.
 
-        What is committed is a result of its own, before the one that may change.
+        Committed text is a result of its own, before the text that may change.
         """
         parts = ((event.committed, _COMMITTED), (event.partial, _PARTIAL))
         seconds = event.audio_ms / 1000
@@ -89,7 +89,7 @@ class Results:
     def _alternative(
         self, text: str, words: Sequence[Word], confidence: float | None
     ) -> dict[str, Any]:
-        # What is not known stays at 0, as in any message of Protocol Buffers.
+        # Unknown values stay at 0, as in any message of Protocol Buffers.
         timed = [_word(word) for word in words] if self.word_offsets else []
         return {"transcript": _ended(text), "confidence": confidence or 0.0, "words": timed}
 
@@ -132,7 +132,7 @@ _AUDIO_FIELD = 2
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the first message asks for; `request` is the client's name for the call."""
+    """The content of the first message; `request` is the client's name for the call."""
 
     options: RecognitionOptions
     interim_results: bool
@@ -185,9 +185,9 @@ class _Session:
     # ── from the client ─────────────────────────────────────────────────────
 
     async def _begin(self) -> tuple[TextChannel, bytes] | None:
-        """Return the channel and its first samples, once it is known what the audio is.
+        """Return the channel and its first samples, once the format of the audio is known.
 
-        None if the call ends before any audio came.
+        None if the call ends without audio.
         """
         opening = Opening()
         while (message := await self._engine.receive(self._next)) is not None:
@@ -237,7 +237,7 @@ class _Session:
         return data, False
 
     def _within(self, data: bytes) -> bytes:
-        """Return the part of a stream's next bytes that is audio: what follows a file's is none."""
+        """Return the audio in a stream's next bytes, without bytes after a file's audio."""
         if self._left_of_file is not None:
             data = data[: self._left_of_file]
             self._left_of_file -= len(data)
@@ -282,13 +282,11 @@ def _parsed(data: bytes) -> Any:
     return message
 
 
-# The message of `Recognize`: parsed, checked and written to disk, in a worker thread.
-
-
 def received(data: bytes) -> Received:
-    """Take a RecognizeRequest. Samples get a WAV header, so that they can be decoded as a file.
+    """Parse a RecognizeRequest and write its audio to disk; call this in a worker thread.
 
-    Raises BadRequest, naming what is wrong, and StorageFull.
+    Samples get a WAV header, so that they can be decoded as a file. Raises BadRequest and
+    StorageFull.
     """
     message = parsed(f"{PACKAGE}.RecognizeRequest", data, bulk=_AUDIO_FIELD)
     request = message.id.value if message.HasField("id") else None

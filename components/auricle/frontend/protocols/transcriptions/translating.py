@@ -28,7 +28,7 @@ TranslationFormat = Literal["json", "text", "verbose_json", "srt", "vtt"]
 
 
 class TranslationForm(TranscriptionForm, frozen=True, kw_only=True):
-    """All fields except `file`: those of a transcription that apply, and vLLM's `to_language`."""
+    """All fields except `file`: the applicable ones of a transcription and vLLM's `to_language`."""
 
     task: ClassVar[str] = "translate"
     chunk: ClassVar[str] = "translation.chunk"
