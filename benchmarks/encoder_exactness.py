@@ -25,7 +25,7 @@ import torch
 from auricle.audio.constants import BINS
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.workers.encode.attention import Attention, attention_for
-from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs, EagerRecorder
+from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs, eager
 from auricle.workers.encode.encoder import Encoder, MelWindow
 from benchmarks.checkpoints import SIZES, write_checkpoint
 from benchmarks.harness import Benchmark, Run, main
@@ -84,7 +84,7 @@ def _ways(checkpoint: ModelCheckpoint, dtype: str, device: str) -> Iterator[tupl
         ways = [way for way in ways if way in (best, "padded")]
     for way in ways:
         yield way, Encoder(checkpoint, dtype, device, 1, way)
-        recorder = CudaGraphs() if on_gpu else EagerRecorder()
+        recorder = CudaGraphs().capture if on_gpu else eager
         recorded = BucketedEncoder(checkpoint, dtype, device, 1, len(FRAMES), recorder, way)
         recorded.prepare()
         yield f"{way}, buckets", recorded

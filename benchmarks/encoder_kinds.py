@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from auricle.checkpoints.causal import BLOCK_FRAMES, WINDOW_FRAMES
 from auricle.checkpoints.geometry import Geometry
 from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
-from auricle.workers.encode.causal import CausalCost
-from auricle.workers.encode.cost import EncoderCost, PassCost
-from auricle.workers.encode.whole_chunks import WholeChunkCost
+from auricle.workers.encode.cost import PassCost, causal_cost, whole_chunk_cost, windowed_cost
 from benchmarks.harness import Benchmark, Run, main
 
 _GRID_FRAMES = 64
@@ -66,7 +64,7 @@ def _decode(kind: Kind, frames: int) -> int:
 
 def _causal(kind: Kind, frames: int) -> int:
     """Return the same for a causal encoder; the last frame comes one sample later."""
-    cost = CausalCost(kind.width, kind.layers, _PAST, _STEM, _PROJECTED, kind.hidden)
+    cost = causal_cost(kind.width, kind.layers, _PAST, _STEM, _PROJECTED, kind.hidden)
     there, before = frames - 1, max(0, frames - _GRID_FRAMES - 1)
     first = before // BLOCK_FRAMES * BLOCK_FRAMES
     blocks = [min(BLOCK_FRAMES, there - at) for at in range(first, there, BLOCK_FRAMES)]
@@ -77,9 +75,9 @@ def _causal(kind: Kind, frames: int) -> int:
 def _sizes(kind: Kind) -> tuple[Geometry, PassCost]:
     shared = (kind.width, kind.hidden, 1, 1, 0, 1)
     if kind.whole_chunks:
-        cost: PassCost = WholeChunkCost(kind.width, kind.layers, kind.ffn, kind.hidden)
+        cost = whole_chunk_cost(kind.width, kind.layers, kind.ffn, kind.hidden)
         return WholeChunks(_BLOCK, _CHUNK + LOOKAHEAD, *shared), cost
-    cost = EncoderCost(kind.width, kind.layers, kind.ffn, _CHANNELS, kind.hidden, _BLOCK)
+    cost = windowed_cost(kind.width, kind.layers, kind.ffn, _CHANNELS, kind.hidden, _BLOCK)
     return Geometry(_BLOCK, _WINDOW, *shared), cost
 
 

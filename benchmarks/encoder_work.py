@@ -23,7 +23,7 @@ import torch
 
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.geometry import Geometry, read_geometry
-from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.cost import PassCost, windowed_cost
 from auricle.workers.encode.encoder import Encoder, MelBlock
 from benchmarks.checkpoints import SIZES
 from benchmarks.harness import Benchmark, Run, main
@@ -93,7 +93,7 @@ def decodes(seconds: int, geometry: Geometry, way: str) -> list[Work]:
     return work
 
 
-def flops(work: Sequence[Work], cost: EncoderCost, geometry: Geometry) -> float:
+def flops(work: Sequence[Work], cost: PassCost, geometry: Geometry) -> float:
     """Return the FLOPs of all decodes."""
     return float(
         sum(
@@ -131,7 +131,12 @@ def _work(run: Run) -> None:
     print("| geometry | session | way | windows/s | blocks/s | GFLOP/s of audio | ÷ new |")
     print("|---|---|---|---|---|---|---|")
     for name, (geometry, audio) in shapes.items():
-        cost = EncoderCost.of(audio, geometry)
+        layers, ffn, channels = (
+            int(audio[key])
+            for key in ("encoder_layers", "encoder_ffn_dim", "downsample_hidden_size")
+        )
+        width, output = geometry.encoder_d_model, geometry.hidden_size
+        cost = windowed_cost(width, layers, ffn, channels, output, geometry.block_frames)
         for seconds in (60, 300):
             least = flops(decodes(seconds, geometry, "new seconds only"), cost, geometry)
             for way in WAYS:

@@ -25,6 +25,8 @@ def encoders(
         if kind != "varlen" or (device == "cuda" and dtype != "float32"):
             yield kind, Encoder(checkpoint, dtype, device, _THREADS, kind)
     if device == "cuda":
-        recorded = BucketedEncoder(checkpoint, dtype, device, _THREADS, most_windows, CudaGraphs())
+        recorded = BucketedEncoder(
+            checkpoint, dtype, device, _THREADS, most_windows, CudaGraphs().capture
+        )
         recorded.prepare()
         yield "graphs", recorded

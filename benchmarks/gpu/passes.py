@@ -16,7 +16,7 @@ import torch
 from auricle.audio.constants import BINS
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.geometry import Geometry
-from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
 from benchmarks.encoder_work import Work, flops, new_seconds
 from benchmarks.gpu.attention import encoders
@@ -94,7 +94,7 @@ def measure(task: Task) -> Found:
     large = task.part.endswith("1.7b")
     size = scale.checkpoint_1_7b if large else scale.checkpoint
     checkpoint = open_checkpoint(prepared(size))
-    cost = EncoderCost.of(checkpoint.audio_config, checkpoint.geometry)
+    cost = cost_of(checkpoint)
     rows = []
     for attention, encoder in encoders(checkpoint, task.dtype, task.device, max(scale.windows)):
         passes = Passes(encoder, checkpoint.geometry)

@@ -24,8 +24,8 @@ from auricle.embeddings.slab import Slab
 from auricle.processor.segment_encoder import SentBlocks
 from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
 from auricle.protocol.recognition import EncodeReply, EncodeRequest, WindowRef
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import AudioEncoder
-from auricle.workers.encode.main import cost_of
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from auricle.workers.pd.transformers.decoders import Decoder
@@ -162,7 +162,7 @@ def greedy_logits(
 ) -> torch.Tensor:
     """Return those from which each token of the answer was chosen, (tokens, vocabulary)."""
     window = embeddings.contiguous().view(torch.uint8)
-    rows, cache = decoder.embedded([head, window, tail]), decoder.kv.slot(0, 0)
+    rows, cache = decoder.embedded([head, window, tail]), decoder.slot(0, 0)
     found: list[torch.Tensor] = []
     while len(found) < MOST_TOKENS and not (found and int(found[-1].argmax()) in stops):
         found.append(decoder.step(rows, cache).index_fill(0, decoder.suppressed, -torch.inf))

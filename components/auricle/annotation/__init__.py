@@ -1,1 +1,1 @@
-"""What is added to a transcript: word times, speakers, translations."""
+"""Annotations of a transcript: word times, speakers, translations."""

@@ -1,8 +1,8 @@
-"""Repairs the times that an aligner predicts, which need not rise. No I/O.
+"""Monotonic repair of predicted times, dynamic time warping, and word times. No I/O.
 
-As in the published aligner: the longest run of times that does not fall is kept, and what is not
-part of it is taken from its neighbours. There the run is found in a time that grows with the
-square of the number of words; a recording's segment of five minutes has a thousand.
+The repair is the published aligner's: the longest non-decreasing run of times is kept, and the
+other times are taken from their neighbours. The published search for the run takes quadratic time;
+a segment of five minutes has a thousand words.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from auricle.transcript.words import spoken_part
 
-_SNAPPED = 2  # up to this many wrong times in a row take a neighbour's value; more are interpolated
+_SNAPPED = 2  # up to 2 wrong times in a row take a neighbour's value; more are interpolated
 
 
 def monotone(times: Sequence[int]) -> list[int]:
-    """Return `times` as a sequence that never falls; times are in any unit, of integers."""
+    """Return `times`, in any integer unit, as a non-decreasing sequence."""
     kept = _longest_run(times)
     fixed = list(times)
     for before, after in zip([None, *kept], [*kept, None], strict=True):
@@ -31,13 +31,13 @@ def monotone(times: Sequence[int]) -> list[int]:
 
 
 def _longest_run(times: Sequence[int]) -> list[int]:
-    """Return the indices of the longest subsequence that does not fall.
+    """Return the indices of the longest non-decreasing subsequence.
 
-    Of several it is the one that the published quadratic search finds: it ends at the first
-    possible index, and each of its members follows the first possible one.
+    Of several, it is the one that the published quadratic search finds: it ends at the first
+    possible index, and each member follows the first possible one.
     """
-    # Of all times that end a run of one length, the later ones are smaller. Values are negated,
-    # so that each list rises; `lasts` has the smallest of each, and rises too.
+    # Of the times that end a run of one length, later ones are smaller. Values are negated so that
+    # each list is ascending; `lasts` has the smallest of each and is ascending too.
     values: list[list[int]] = []
     indices: list[list[int]] = []
     lasts: list[int] = []
@@ -65,12 +65,12 @@ def _longest_run(times: Sequence[int]) -> list[int]:
 
 
 def _fill(times: list[int], first: int, last: int, before: int | None, after: int | None) -> None:
-    """Replace the wrong times [first, last) between the kept ones at `before` and `after`."""
+    """Replace the times [first, last) between the kept ones at `before` and `after`."""
     if first == last:
         return
     if before is None or after is None:
         kept = after if before is None else before
-        assert kept is not None  # there is always one
+        assert kept is not None
         times[first:last] = [times[kept]] * (last - first)
         return
     left, right, count = times[before], times[after], last - first
@@ -81,16 +81,11 @@ def _fill(times: list[int], first: int, last: int, before: int | None, after: in
             times[at] = left if at - before <= after - at else right
 
 
-# Dynamic time warping: when each row of a matrix is passed on the cheapest way through it. No I/O.
-#
-# As in openai/whisper (`whisper/timing.py`), which finds the times of words with it: rows are
-# tokens, columns moments, and the way leads from the first of both to the last.
-
-
 def first_columns(costs: npt.NDArray[np.float64]) -> list[int]:
-    """Return the first column of each row on the cheapest way through `costs`, all finite.
+    """Return the first column of each row on the cheapest path through `costs`, all finite.
 
-    A step leads to the next row, the next column, or both.
+    This is dynamic time warping as in openai/whisper (`whisper/timing.py`): rows are tokens,
+    columns are moments. A step leads to the next row, the next column, or both.
     """
     rows, columns = costs.shape
     entered = np.empty((rows, columns), bool)  # from the row above
@@ -100,7 +95,6 @@ def first_columns(costs: npt.NDArray[np.float64]) -> list[int]:
     for row in range(rows):
         until = np.cumsum(costs[row])
         own = np.full(columns + 1, np.inf)
-        # A row is entered somewhere and followed from there on.
         best = np.minimum.accumulate(np.minimum(above[:-1], above[1:]) - (until - costs[row]))
         own[1:] = until + best
         diagonal, up, left = above[:-1], above[1:], own[:-1]
@@ -120,28 +114,25 @@ def _traced(entered: npt.NDArray[np.bool_], straight: npt.NDArray[np.bool_]) -> 
     return found[::-1]
 
 
-# Word times from token times. No I/O.
-
-
 def word_times(
     tokens: Sequence[int], times: Sequence[float], texts: Sequence[str], lead: int = 0
 ) -> list[float]:
     """Return begin and end of each word.
 
-    `tokens` are the lengths of the tokens in bytes, `times` when each begins, and last when the
-    text ends. `texts`, joined, are the text, each with the punctuation around a word, which has no
-    part in its time; the tokens have `lead` bytes before it. Words that share a token divide its
-    time by their bytes.
+    `tokens` are the tokens' lengths in bytes, `times` their begins and, last, the end of the text.
+    `texts` are the words with the punctuation around them, which does not count for their times;
+    joined they are the text, which follows `lead` bytes of the tokens. Words that share a token
+    divide its time by their bytes.
     """
     spans = _spans(texts, lead)
     edges = np.array([0, *accumulate(tokens)])
-    edges[-1] = max(edges[-1], spans[-1][1])  # a tokenizer may have composed characters
+    edges[-1] = max(edges[-1], spans[-1][1])  # the tokenizer may compose characters
     counted = np.zeros(edges[-1] + 1, np.int64)
     for begin, end in spans:
         counted[begin + 1 : end + 1] = 1
     counted = np.cumsum(counted)  # bytes of words before each byte
     before = counted[edges]
-    spoken = np.flatnonzero(np.diff(before))  # tokens that have a part in a word
+    spoken = np.flatnonzero(np.diff(before))  # tokens with a part of a word
 
     def at(byte: int, token: int) -> float:
         share = (counted[byte] - before[token]) / (before[token + 1] - before[token])
@@ -156,7 +147,7 @@ def word_times(
 
 
 def _spans(texts: Sequence[str], lead: int) -> list[tuple[int, int]]:
-    """Return where the words are, in bytes."""
+    """Return begin and end of each word in bytes."""
     spans = []
     start = lead
     for text in texts:

@@ -1,8 +1,8 @@
-"""What an aligner's checkpoint has beside an encoder and a text model: its classes and prompt.
+"""An aligner's checkpoint: its prompt, its classifier, and its alignment heads.
 
 Prompt: `<|audio_start|>` audio `<|audio_end|>` and, for each word, the word followed by two
-`<timestamp>`: at the first the model says where the word begins, at the second where it ends, as
-a class of `step_ms` each.
+`<timestamp>`. The first predicts the begin of the word and the second its end, as classes of
+`step_ms` each.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _NO_CLASSIFIER = (
 
 
 class AlignerPrompt:
-    """Token ids around a segment's audio.
-
-    Raises CheckpointError if the checkpoint is no aligner's.
-    """
+    """Token ids around a segment's audio. Raises CheckpointError if it is not an aligner."""
 
     def __init__(self, checkpoint: ModelCheckpoint) -> None:
         self._path = checkpoint.path
@@ -62,20 +59,20 @@ class AlignerPrompt:
         return tuple(ids)
 
     def _tokenized(self, word: str) -> tuple[int, ...]:
-        # A word cannot name a control token: it is tokenized without them.
+        # Without control tokens, so that a word cannot name one.
         return tuple(self._plain.encode(word, add_special_tokens=False).ids)
 
 
 def is_aligner(checkpoint: ModelCheckpoint) -> bool:
-    """Return whether a checkpoint says that it gives times, not text."""
+    """Whether a checkpoint predicts times instead of text."""
     config = json.loads((checkpoint.path / "config.json").read_text())
     return config.get("timestamp_token_id") is not None
 
 
 def class_count(checkpoint: ModelCheckpoint) -> int:
-    """Return how many classes of `step_ms` there are, by the weights' headers alone.
+    """Return the number of classes, from the weights' headers only.
 
-    Raises CheckpointError if there is no classifier.
+    Raises CheckpointError without a classifier.
     """
     shape = head_shape(checkpoint)
     if shape is None:
@@ -86,7 +83,7 @@ def class_count(checkpoint: ModelCheckpoint) -> int:
 def classifier_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and classifier, under transformers' module names.
 
-    Raises CheckpointError if there is no classifier: then it is a model that writes text.
+    Raises CheckpointError without a classifier: such a model writes text.
     """
     text, head = text_weights(checkpoint)
     if "weight" not in head:
@@ -95,7 +92,7 @@ def classifier_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dic
 
 
 def _step_ms(config: dict[str, Any], path: Path) -> float:
-    """Return the duration of a class; it is in another file in transformers' format."""
+    """Return the duration of a class; transformers' format has it in another file."""
     value = config.get("timestamp_segment_time")
     file = path / "processor_config.json"
     if value is None and file.is_file():
@@ -107,14 +104,11 @@ def _step_ms(config: dict[str, Any], path: Path) -> float:
     return float(value)
 
 
-# The cross-attention heads of a decoder that follow what is being said.
-
-
 def alignment_heads(path: Path, layers: int, heads: int) -> dict[int, tuple[int, ...]]:
-    """Return the heads by layer, as generation_config.json names them (`alignment_heads`).
+    """Return the cross-attention heads that follow the speech, by layer.
 
-    Where it names none they are all heads of the upper half of the layers, as in openai/whisper.
-    Raises CheckpointError if it names heads that the decoder does not have.
+    generation_config.json names them (`alignment_heads`); by default they are all heads of the
+    upper half of the layers, as in openai/whisper. Raises CheckpointError for unknown heads.
     """
     file = path / "generation_config.json"
     try:

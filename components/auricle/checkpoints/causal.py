@@ -1,7 +1,7 @@
-"""The sizes of a checkpoint whose encoder hears each position by what was before it, as Gemma 4's.
+"""The sizes of a checkpoint with a causal encoder, such as Gemma 4.
 
-A position is 40 ms. It depends on itself and on a bounded past, so it is final as soon as its four
-frames are there: windows may be cut at any of them.
+A position is 40 ms. It depends on itself and a bounded past, so it is final once its four frames
+have arrived, and windows may be cut at any position.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 from auricle.checkpoints.geometry import FrontEnd, Geometry, SizeCheck
 
 FRAMES_PER_POSITION = 4  # two convolutions of stride 2
-# Frames before a position's own that its convolutions reach into.
+# Frames of the past that a position's convolutions cover.
 STEM_FRAMES = 3
-# Ours to choose. A window is one block of vLLM's KV cache, so what is finished is never prefilled
-# again; a block is what may be computed twice, while it grows: a decode each 640 ms ends one frame
-# before two of them are whole.
+# Our choice. A window is one block of vLLM's KV cache, so a finished window is never prefilled
+# again. A growing block may be computed twice: a decode every 640 ms ends one frame before two
+# blocks are complete.
 BLOCK_FRAMES = 32
 WINDOW_FRAMES = 128
 
 
 @dataclass(frozen=True)
 class Causal(Geometry):
-    """Positions attend to `past` before them, and convolutions to `taps` before them, in `layers`.
+    """In each of `layers`, positions attend to `past` earlier ones, convolutions cover `taps`.
 
-    `projected` is the width of what is projected to embeddings.
+    `projected` is the input width of the projector.
     """
 
     layers: int
@@ -36,22 +36,19 @@ class Causal(Geometry):
 
     @property
     def front_end(self) -> FrontEnd:
-        """Frames that are final once they are there."""
         return "semicausal"
 
     @property
     def projector_width(self) -> int:
-        """The width of what is projected to embeddings."""
         return self.projected
 
     @property
     def context_blocks(self) -> int:
-        """How many blocks before a window its embeddings depend on, and what follows them."""
         positions = 1 + self.layers * (self.past + self.taps)
         return -(-positions * FRAMES_PER_POSITION // self.block_frames)
 
     def embeddings(self, frames: int) -> int:
-        """Return the number of positions of `frames`, of which the last may not be final."""
+        """Return the number of positions of `frames`; the last may not be final."""
         return -(-frames // FRAMES_PER_POSITION)
 
 
@@ -68,10 +65,7 @@ def read_causal(audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_i
             *("attention_context_left", "conv_kernel_size", "output_proj_dims"),
         )
     )
-    hidden, text_layers, vocab, longest = (
-        check.number(text, "text_config", key)
-        for key in ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings")
-    )
+    hidden, text_layers, vocab, longest = check.text_sizes(text)
     right = audio.get("attention_context_right")
     check.unless(
         right == 0,

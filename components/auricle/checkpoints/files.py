@@ -1,11 +1,12 @@
-"""Reads a checkpoint directory: which architecture it is of, in which of its published formats."""
+"""Reads a checkpoint directory: its architecture, published format, config and weights."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,40 +20,33 @@ from auricle.core.errors import CheckpointError
 
 
 @dataclass(frozen=True)
-class ModelCheckpoint:
-    """A checked checkpoint; `fingerprint` (32 hex digits) identifies its content, not its path."""
+class CheckpointConfig:
+    """The content of config.json; `languages` may be empty."""
 
-    path: Path
     architecture: Architecture
     layout: Layout
     geometry: Geometry
     audio_config: dict[str, Any]
     text_config: dict[str, Any]
     languages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelCheckpoint(CheckpointConfig):
+    """A checked checkpoint; `fingerprint` (32 hex digits) identifies its content, not its path."""
+
+    path: Path
     fingerprint: str
 
     @property
     def format(self) -> str:
-        """The name of its format."""
         return self.layout.name
-
-
-@dataclass(frozen=True)
-class CheckpointConfig:
-    """What config.json says; `languages` are those that it names, maybe none."""
-
-    architecture: Architecture
-    layout: Layout
-    geometry: Geometry
-    audio: dict[str, Any]
-    text: dict[str, Any]
-    languages: tuple[str, ...]
 
 
 def read_config(path: Path) -> CheckpointConfig:
     """Read and check the config of a checkpoint, without its weights.
 
-    Raises CheckpointError if it is missing or unreadable, or of another model.
+    Raises CheckpointError if it is missing, unreadable or of an unknown model.
     """
     config = _read_config(path)
     file = path / "config.json"
@@ -74,7 +68,6 @@ def read_config(path: Path) -> CheckpointConfig:
 
 
 def _lacking(architecture: Architecture) -> str:
-    """Say which sections of config.json would tell the format."""
     wanted = [
         f"`{one.section}` ({one.name} format)"
         if one.section
@@ -93,16 +86,7 @@ def open_checkpoint(path: Path) -> ModelCheckpoint:
     config = read_config(path)
     weights = weight_files(path)
     _check_weights(path, config.layout, config.geometry)
-    return ModelCheckpoint(
-        path=path,
-        architecture=config.architecture,
-        layout=config.layout,
-        geometry=config.geometry,
-        audio_config=config.audio,
-        text_config=config.text,
-        languages=config.languages,
-        fingerprint=fingerprint_of(path, weights),
-    )
+    return ModelCheckpoint(**vars(config), path=path, fingerprint=fingerprint_of(path, weights))
 
 
 def audio_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -110,14 +94,20 @@ def audio_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dict[str
     encoder: dict[str, Any] = {}
     projector: dict[str, Any] = {}
     layout = checkpoint.layout
-    for file in weight_files(checkpoint.path):
+    for name, load in tensors_of(checkpoint.path):
+        if (short := layout.in_projector(name)) is not None:
+            projector[short] = load()
+        elif (short := layout.in_encoder(name)) is not None:
+            encoder[short] = load()
+    return encoder, projector
+
+
+def tensors_of(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the name of each tensor in `path`, and a function that loads it before the next."""
+    for file in weight_files(path):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                if (short := layout.in_projector(name)) is not None:
-                    projector[short] = tensors.get_tensor(name)
-                elif (short := layout.in_encoder(name)) is not None:
-                    encoder[short] = tensors.get_tensor(name)
-    return encoder, projector
+                yield name, partial(tensors.get_tensor, name)
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -147,13 +137,13 @@ def weight_files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise CheckpointError(f"{path} has no *.safetensors weights")
-    # Some are published twice, in another precision beside these: openai/whisper-large-v3 is.
+    # Some are published in two precisions, such as openai/whisper-large-v3.
     whole = path / "model.safetensors"
     return [whole] if whole in files else files
 
 
 class TensorHeader(NamedTuple):
-    """What a file of weights says of one tensor; `dtype` as safetensors names it."""
+    """One tensor of a weights file; `dtype` as safetensors names it."""
 
     name: str
     dtype: str
@@ -161,14 +151,13 @@ class TensorHeader(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has."""
         return prod(self.shape)
 
 
 def tensor_headers(path: Path) -> Iterator[TensorHeader]:
-    """Yield what the files of weights in `path` say of their tensors, without reading those.
+    """Yield the headers of all tensors in `path`, without reading the weights.
 
-    Raises CheckpointError if there are none, or one is not readable.
+    Raises CheckpointError without weights, or if a file is unreadable.
     """
     for file in weight_files(path):
         try:
@@ -181,7 +170,6 @@ def tensor_headers(path: Path) -> Iterator[TensorHeader]:
 
 
 def _check_weights(path: Path, layout: Layout, geometry: Geometry) -> None:
-    """Check the tensors that tell whether config and weights belong together."""
     text = layout.text
     expected = {
         layout.witness: (geometry.encoder_d_model,),
@@ -196,7 +184,9 @@ def _check_weights(path: Path, layout: Layout, geometry: Geometry) -> None:
                 f"weights in {path} lack `{name}`, which the {layout.name} format has"
             )
         if shape is not None and found[name] != shape:
-            raise CheckpointError(f"`{name}` has shape {found[name]}, but config.json says {shape}")
+            raise CheckpointError(
+                f"`{name}` has shape {found[name]}, but config.json expects {shape}"
+            )
 
 
 def fingerprint_of(path: Path, weights: list[Path]) -> str:

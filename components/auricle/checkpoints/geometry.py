@@ -1,4 +1,4 @@
-"""The sizes of a checkpoint that the rest of auricle depends on."""
+"""The sizes of a checkpoint that other components depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from auricle.audio.constants import BINS, HOP, Frames
 from auricle.core.errors import CheckpointError
 
 # How samples become frames: Whisper's features of a whole segment (`audio/mel.py`), the same of
-# each window by itself, as if silence followed it, or frames of their own (`semicausal_mel.py`).
+# each window as if silence followed it, or semicausal frames.
 FrontEnd = Literal["whisper", "whisper_by_window", "semicausal"]
 
 
@@ -36,10 +36,7 @@ class Geometry:
     mel_bins: int = field(default=BINS, kw_only=True)
 
     def embeddings(self, frames: int) -> int:
-        """Return the number of embeddings of a window of `frames` mel frames.
-
-        Of a whole segment, too, if its features are computed at once.
-        """
+        """Return the number of embeddings of a window of `frames` mel frames, or of a segment."""
         full, rest = divmod(frames, self.block_frames)
         return full * _conv_length(self.block_frames) + _conv_length(rest)
 
@@ -50,66 +47,61 @@ class Geometry:
 
     @property
     def window_samples(self) -> int:
-        """Number of 16 kHz samples of a whole window."""
         return self.window_frames * HOP
 
     @property
     def lookahead(self) -> int:
-        """Frames that a window's features have beyond those that it is of."""
+        """Frames of a window's features after its own."""
         return 0
 
     @property
     def front_end(self) -> FrontEnd:
-        """How samples become frames."""
         return "whisper"
 
     @property
     def context_blocks(self) -> int:
-        """How many blocks before a window its embeddings depend on; 0 if windows stand alone."""
+        """The number of earlier blocks that a window's embeddings depend on."""
         return 0
 
     @property
     def encodes_blocks(self) -> bool:
-        """Whether the encoder computes something of a block that is kept for later windows."""
+        """Whether the encoder computes block outputs that are reused in later windows."""
         return True
 
     @property
     def max_segment_samples(self) -> int | None:
-        """The 16 kHz samples of the longest segment that the encoder takes; None for no limit."""
+        """The longest segment of the encoder in 16 kHz samples; None for no limit."""
         return None
 
     def before_cached_silence(self) -> Self:
-        """Return the sizes where silence after a chunk is encoded before: the same if none is."""
+        """Return the sizes for an encoder that caches the silence after a chunk."""
         return self
 
     def with_silence(self, frames: Frames) -> Frames:
-        """Return the frames of a chunk with those of the silence that is encoded after them."""
+        """Append the frames of the silence that is encoded after a chunk."""
         return frames
 
     @property
     def attends_to_silence(self) -> bool:
-        """Whether the decoder attends to silence where a chunk is not full."""
+        """Whether the decoder attends to the silence after a short chunk."""
         return False
 
     @property
     def projector_width(self) -> int:
-        """The width of what the projector's last layer takes."""
         return self.encoder_d_model
 
     def segment_embeddings(self, frames: int) -> int:
-        """Return the number of embeddings of a segment of `frames` times 10 ms."""
         return self.embeddings(frames)
 
     def prompt_tokens(self, embeddings: int) -> int:
-        """Return how many tokens of the decoder's prompt that many embeddings take."""
         return embeddings
 
 
 def kv_shapes(text: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
-    """Return heads and width of the keys of each layer that has some of its own.
+    """Return the number of KV heads and their width for each layer with its own keys.
 
-    In Gemma's decoders layers that attend to everything are wider than those with a sliding
-    window, and the last ones share the keys of others.
+    In Gemma's decoders, layers with full attention are wider than layers with a sliding window,
+    and the last layers share the keys of earlier ones.
     """
     heads = int(text.get("num_key_value_heads") or text["num_attention_heads"])
     width = int(text.get("head_dim") or text["hidden_size"] // text["num_attention_heads"])
@@ -122,7 +114,7 @@ def kv_shapes(text: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
 
 
 def kv_values_per_token(text: Mapping[str, Any]) -> int:
-    """Return how many numbers the KV cache keeps of a token: keys and values in all layers."""
+    """Return the number of values per token in the KV cache: keys and values of all layers."""
     return 2 * sum(heads * width for heads, width in kv_shapes(text))
 
 
@@ -134,26 +126,31 @@ def _conv_length(frames: int) -> int:
 
 
 class SizeCheck:
-    """Collects what is wrong with a config, to be raised at once."""
+    """Collects the errors of a config, to be raised together."""
 
     def __init__(self) -> None:
         self._wrong: list[str] = []
 
     def number(self, config: Mapping[str, Any], owner: str, key: str) -> int:
-        """Return a size, or 1 if it is none, which is noted."""
+        """Return a size; records an error and returns 1 if it is not a positive integer."""
         value = config.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             self._wrong.append(f"{owner}.{key} is {value!r}, expected a positive integer")
             return 1
         return value
 
+    def text_sizes(self, text: Mapping[str, Any], owner: str = "text_config") -> list[int]:
+        """Return hidden size, layers, vocabulary and context length of a text model."""
+        keys = ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings")
+        return [self.number(text, owner, key) for key in keys]
+
     def unless(self, right: bool, otherwise: str) -> None:
-        """Note what is wrong."""
+        """Record the error `otherwise` unless `right`."""
         if not right:
             self._wrong.append(otherwise)
 
     def shared(self, audio: Mapping[str, Any], vocab: int, token: Any, key: str) -> None:
-        """Check what encoders like Whisper's have in common; `key` is that of the audio token."""
+        """Check the sizes of encoders like Whisper's; `key` names the audio token."""
         bins = self.number(audio, "audio_config", "num_mel_bins")
         self.token(token, vocab, key)
         self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
@@ -166,21 +163,20 @@ class SizeCheck:
         self.divisible(d_model, "d_model", heads, "encoder_attention_heads")
 
     def token(self, token: Any, vocab: int, key: str) -> None:
-        """Check the id of the audio's placeholder, which config.json has under `key`."""
+        """Check the id of the audio placeholder, which config.json has under `key`."""
         self.unless(
             isinstance(token, int) and 0 <= token < vocab,
             f"{key} is {token!r}, expected an id below vocab_size {vocab}",
         )
 
     def divisible(self, width: int, width_key: str, heads: int, heads_key: str) -> None:
-        """Check that an encoder's width is divided evenly among its heads."""
         self.unless(
             width % heads == 0,
             f"audio_config.{width_key} {width} is not divisible by {heads_key} {heads}",
         )
 
     def done(self) -> None:
-        """Raise CheckpointError if anything was wrong."""
+        """Raise CheckpointError if an error was recorded."""
         if self._wrong:
             found = dict.fromkeys(self._wrong)  # once each
             raise CheckpointError("config.json does not fit: " + "; ".join(found))
@@ -197,10 +193,7 @@ def read_geometry(
     n_window = check.number(audio, "audio_config", "n_window")
     n_window_infer = check.number(audio, "audio_config", "n_window_infer")
     output_dim = check.number(audio, "audio_config", "output_dim")
-    hidden = check.number(text, "text_config", "hidden_size")
-    layers = check.number(text, "text_config", "num_hidden_layers")
-    vocab = check.number(text, "text_config", "vocab_size")
-    positions = check.number(text, "text_config", "max_position_embeddings")
+    hidden, layers, vocab, positions = check.text_sizes(text)
     check.shared(audio, vocab, audio_token_id, "audio_token_id")
     check.unless(
         n_window_infer % (2 * n_window) == 0,

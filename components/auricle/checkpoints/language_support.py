@@ -1,4 +1,4 @@
-"""What a speech model does with languages, from its small files: neither weights nor vocabulary."""
+"""The languages of a speech model, read from its small files only."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from auricle.checkpoints.tokenizer import control_token_names
 
 @dataclass(frozen=True)
 class LanguageSupport:
-    """`languages` are understood, as codes, or names where there is none.
+    """`languages` are codes, or names of languages without a code.
 
-    `translates`: what is said in them can be written in English. `detects`: that of speech is
-    detected before it is decoded.
+    `translates`: the model can translate them into English. `detects`: the language is detected
+    before decoding.
     """
 
     languages: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class LanguageSupport:
 
 
 def read_language_support(path: Path) -> LanguageSupport:
-    """Read it of the checkpoint in the folder `path`. Raises CheckpointError."""
+    """Read the checkpoint in the folder `path`. Raises CheckpointError."""
     config = read_config(path)
     prompt = config.architecture.prompt
     codes = tuple(

@@ -1,8 +1,9 @@
 """Builds an architecture's published prompt and parses the model's answer.
 
-That of Qwen3-ASR is `<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n<|audio_start|>`
-audio `<|audio_end|><|im_end|>\n<|im_start|>assistant\n`; the answer is
-`language English<asr_text>…<|im_end|>`. A forced language is appended to the prompt.
+The prompt of Qwen3-ASR is
+`<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n<|audio_start|>` audio
+`<|audio_end|><|im_end|>\n<|im_start|>assistant\n`; the answer is `language
+English<asr_text>…<|im_end|>`. A forced language is appended to the prompt.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from auricle.core.sanitize import quoted
 
 _NO_LANGUAGE = "None"
 _SPACE = " \t\r\n"
-_BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
+_BROKEN_CHARACTER = "\ufffd"  # an incomplete UTF-8 character, decoded
 
 
 class PromptFormat:
@@ -50,7 +51,7 @@ class PromptFormat:
             self._language_of = self._language_tokens()
             self._languages = tuple(self._language_of.values())
         self._mark = None if template.mark is None else self._special(template.mark)
-        # There are few templates, and every decode needs them.
+        # Every decode uses the templates, and there are few.
         self._ids = lru_cache(maxsize=256)(self._tokenized)
         # All decodes of a segment have the same context.
         self._plain_ids = lru_cache(maxsize=1024)(self._tokenized_plain)
@@ -68,23 +69,21 @@ class PromptFormat:
         return number
 
     def _language_tokens(self) -> dict[int, str]:
-        """Return the names of the languages for which the tokenizer has a token, by token."""
+        """Return the names of the languages with a token in the tokenizer, by token."""
         codes = ((name, language_code(name)) for name in self._languages)
         tokens = ((name, self._tokenizer.token_to_id(f"<|{code}|>")) for name, code in codes)
         return {token: name for name, token in tokens if token is not None}
 
     @property
     def detects_language(self) -> bool:
-        """Whether the language of speech is detected by a request for one token."""
         return self._template.detects
 
     @property
     def translates(self) -> bool:
-        """Whether the model can write English for speech in another language."""
         return self._template.translates
 
     def translating(self) -> PromptFormat:
-        """Return the format of prompts that ask for English, whatever is spoken.
+        """Return the format of prompts for translation into English.
 
         Raises BadRequest if the checkpoint does not translate.
         """
@@ -95,20 +94,18 @@ class PromptFormat:
         return other
 
     def language_tokens(self, languages: Sequence[str]) -> tuple[int, ...]:
-        """Return the tokens that name these languages; of no language, those that name any."""
+        """Return the tokens of these languages; without any, the tokens of all languages."""
         named = self._language_of.items()
         return tuple(token for token, name in named if not languages or name in languages)
 
     def language_of(self, token: int) -> str:
-        """Return the language that a token names."""
         return self._language_of[token]
 
     def check_language(self, language: str | None) -> str | None:
         """Return the canonical name of a language given by name or ISO code.
 
-        Returns None for None or blank, or the only language of a checkpoint that is not asked for
-        it. Raises BadRequest if the checkpoint does not support it;
-        if the checkpoint does not say, those of its family are supported.
+        None or blank gives None, or the only language of a checkpoint whose prompt names none.
+        Raises BadRequest if the checkpoint, or its family if it lists none, does not support it.
         """
         if language is None or not language.strip():
             only = self._mark is None and len(self._languages) == 1
@@ -124,8 +121,9 @@ class PromptFormat:
         return name
 
     def language_constraint(self, languages: Sequence[str]) -> tuple[str, ...]:
-        """Return the canonical names of those languages that the checkpoint supports, once each;
-        none where answers name no language. Raises BadRequest if it supports none of them.
+        """Return the canonical names of the supported ones of `languages`, once each.
+
+        Empty if answers name no language. Raises BadRequest if none is supported.
         """
         named = self._mark is not None
         if not languages or not (named or len(self._languages) == 1):
@@ -139,7 +137,7 @@ class PromptFormat:
         )
 
     def check_context(self, context: str, most_tokens: int) -> None:
-        """Raise BadRequest if a client's context is too long, or is not text."""
+        """Raise BadRequest if a client's context is too long or not text."""
         if (wrong := fault("context", context, CONTEXT)) is not None:
             raise BadRequest(wrong)
         if (tokens := len(self._plain_ids(context))) > most_tokens:
@@ -158,24 +156,22 @@ class PromptFormat:
         return self._filled(self._template.before_with_context, context=context)
 
     def tail(self, language: str | None) -> tuple[int, ...]:
-        """Return the prompt's tokens after the audio, up to where the answer begins."""
         if language is None:
             return self._filled(self._template.after)
         code = language_code(language) or ""
-        # Nothing is translated from English: the task is taught from other languages only.
+        # The model was trained to translate from other languages than English only.
         task = "transcribe" if language == ENGLISH else self._task
         return self._filled(self._template.after_forced, language=language, code=code, task=task)
 
     def opening_in(self, language: str) -> tuple[int, ...]:
-        """Return how an answer begins that names this language; empty if answers name none."""
+        """Return the first tokens of an answer in this language; empty if answers name none."""
         return () if self._mark is None else self.tail(language)[len(self.tail(None)) :]
 
     def answer(self, tokens: tuple[int, ...], language: str | None) -> tuple[str, str]:
         """Return language and text of an answer or of a prefix of one.
 
-        `language` is the one forced by the prompt. Without one, both are empty until the mark
-        between them has been generated; without a mark there is no language. Texts are joined by
-        spaces, so none begins with one, although some answers do.
+        `language` is forced by the prompt. Without it, both are empty until the mark between them
+        has been generated; answers without a mark have no language. Leading spaces are removed.
         """
         if language is not None or self._mark is None:
             return language or "", self.text(tokens).lstrip(_SPACE)
@@ -188,18 +184,15 @@ class PromptFormat:
         return ("" if named == _NO_LANGUAGE else named), text
 
     def opening(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the tokens up to and including the mark before the text.
-
-        Empty if it was not generated yet, or if answers have none.
-        """
+        """Return the tokens up to and including the mark before the text; empty without it."""
         if self._mark is None or self._mark not in tokens:
             return ()
         return tokens[: tokens.index(self._mark) + 1]
 
     def pieces(self, tokens: tuple[int, ...], language: str | None) -> list[tuple[int, bytes]]:
-        """Return the text of an answer token by token: each one's index in `tokens`, and its bytes.
+        """Return the index in `tokens` and the bytes of each token of an answer's text.
 
-        `language` is the one forced by the prompt. Control tokens have no bytes and are left out.
+        `language` is forced by the prompt. Control tokens are left out.
         """
         marked = language is None and self._mark is not None
         first = len(self.opening(tokens)) if marked else 0
@@ -210,8 +203,8 @@ class PromptFormat:
         spelt = ((at, self._bytes_of(name)) for at, name in named if name)
         return list(_without_leading_space(spelt))
 
-    def spelt(self, text: str) -> list[tuple[int, int]]:
-        """Return the tokens of a text, control tokens in it as plain text; with their bytes."""
+    def token_lengths(self, text: str) -> list[tuple[int, int]]:
+        """Return the tokens of a plain text with their lengths in bytes."""
         named = ((t, self._plain.id_to_token(t)) for t in self._tokenized_plain(text))
         return [(token, len(self._bytes_of(name or ""))) for token, name in named]
 
@@ -223,7 +216,7 @@ class PromptFormat:
         return text.rstrip(_BROKEN_CHARACTER)
 
     def whole_characters(self, tokens: tuple[int, ...]) -> bool:
-        """Return False if `tokens` end inside a UTF-8 character."""
+        """Whether `tokens` end with a complete UTF-8 character."""
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=False)
         return not text.endswith(_BROKEN_CHARACTER)
 
@@ -244,7 +237,6 @@ class PromptFormat:
 
 
 def _without_leading_space(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Leave out the white space before a text, as `PromptFormat.answer` does."""
     begun = False
     for at, data in pieces:
         rest = data if begun else data.lstrip(_SPACE.encode())
@@ -253,14 +245,11 @@ def _without_leading_space(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tupl
             yield at, rest
 
 
-# Tokens that a checkpoint says must never be generated.
-
-
 def suppressed_tokens(path: Path, architecture: Architecture, vocab_size: int) -> tuple[int, ...]:
-    """Return the token ids that no answer has, ascending.
+    """Return the token ids that must never be generated, ascending.
 
-    Those of Whisper are its own list, and all timestamps, as its prompts ask for text without.
-    Raises CheckpointError if generation_config.json is missing or does not name them.
+    For Whisper these are its own list and all timestamps, as its prompts ask for text without
+    timestamps. Raises CheckpointError if generation_config.json is missing or lacks them.
     """
     if architecture.audio != "cross_attention":
         return ()

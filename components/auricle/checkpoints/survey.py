@@ -1,6 +1,6 @@
-"""What a checkpoint is, and how much of it fits where. Of weights it reads the headers only.
+"""Describes a checkpoint and the memory it needs. Reads only the headers of weights.
 
-Memory is arithmetic, not a measurement: `auricle profile` measures what a worker carries.
+Memory is computed, not measured: `auricle profile` measures a worker's capacity.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ITEM_BYTES = {
 }
 SERVED_ITEM_BYTES = 2  # all pools serve bfloat16 on a GPU
 GIB = 1 << 30
-# What a process with an engine takes of a GPU beside weights and KV: CUDA's context, graphs and
-# activations. vLLM measures it at start; this is what it takes of an H100 at its defaults, roughly.
-BESIDE_GIB = 3.0
-# Of the prompt's text around the audio, and of an answer: a segment has so many tokens of them.
+# GPU memory of an engine's process in addition to weights and KV cache: CUDA context, graphs,
+# activations. vLLM measures it at start; this is roughly its value on an H100 with defaults.
+OVERHEAD_GIB = 3.0
+# Tokens of an answer, and of the prompt's text around the audio.
 _TEXT_TOKENS_PER_SECOND = 5.0
 _PROMPT_TOKENS = 32
 
@@ -46,14 +46,13 @@ class PartSurvey:
 
 @dataclass(frozen=True)
 class Times:
-    """What a forced aligner tells: one of `classes` times, `step_ms` apart."""
+    """The output of a forced aligner: one of `classes` times, `step_ms` apart."""
 
     classes: int
     step_ms: float
 
     @property
     def seconds(self) -> float:
-        """The longest segment of which it can tell the times."""
         return self.classes * self.step_ms / 1000
 
 
@@ -61,11 +60,10 @@ class Times:
 class Survey:
     """A checkpoint that has passed every check of the loaders.
 
-    `times` is None but for a forced aligner, which writes no text.
-    `window_bytes` is what one window of embeddings takes of a slab, `kv_bytes_per_token` what one
-    token takes of the KV cache; both in bfloat16. Each request takes as much for `attended`
-    positions of cross-attention, however short its audio. `longest_seconds` is the longest segment
-    that the encoder takes, None for any.
+    Only a forced aligner, which writes no text, has `times`. `window_bytes` is the size of a window
+    in a slab, `kv_bytes_per_token` of a token in the KV cache, both in bfloat16. Each request also
+    needs KV for `attended` positions of cross-attention. `longest_seconds` is the encoder's longest
+    segment, None without a limit.
     """
 
     architecture: str
@@ -84,17 +82,17 @@ class Survey:
     longest_seconds: float | None = None
 
     def segment_tokens(self, seconds: float) -> int:
-        """Tokens of a segment's longest decode: audio, prompt and answer."""
+        """Return the tokens of a segment's longest decode: audio, prompt and answer."""
         audio = self.attended or self.window_embeddings / self.window_seconds * seconds
         return round(audio + _TEXT_TOKENS_PER_SECOND * seconds) + _PROMPT_TOKENS
 
 
 @dataclass(frozen=True)
 class Room:
-    """What a GPU of `gib` holds, if one pool has it for itself; 0 where the weights do not fit.
+    """The capacity of a GPU of `gib` for a single pool; 0 if the weights do not fit.
 
-    `kv_tokens` are for a PD process, `segments` how many open segments of `segment_seconds` that
-    is; `windows` are for an encode worker's slab, beside its weights.
+    A PD process has room for `kv_tokens`, which are `segments` open segments of `segment_seconds`;
+    an encode worker's slab for `windows`.
     """
 
     gib: float
@@ -105,7 +103,7 @@ class Room:
 
 
 def survey(checkpoint: ModelCheckpoint) -> Survey:
-    """Return what a checked checkpoint is. Raises CheckpointError if its tokenizer does not fit."""
+    """Describe a checked checkpoint. Raises CheckpointError if its tokenizer does not match."""
     times, languages = _times(checkpoint), checkpoint.languages
     if times is None:
         prompt = PromptFormat(checkpoint)
@@ -138,11 +136,11 @@ def _times(checkpoint: ModelCheckpoint) -> Times | None:
 
 
 def room(found: Survey, gib: float, memory_share: float, segment_seconds: float) -> Room:
-    """Return what a GPU with `gib` GiB holds, `memory_share` of which a pool may take."""
+    """Return the capacity of a GPU with `gib` GiB for a pool with this `memory_share`."""
     decoder_gib = found.decoder.parameters * SERVED_ITEM_BYTES / GIB
     encoder_gib = found.encoder.parameters * SERVED_ITEM_BYTES / GIB
-    for_kv = max(0.0, gib * memory_share - decoder_gib - BESIDE_GIB) * GIB
-    for_windows = max(0.0, gib * memory_share - encoder_gib - BESIDE_GIB) * GIB
+    for_kv = max(0.0, gib * memory_share - decoder_gib - OVERHEAD_GIB) * GIB
+    for_windows = max(0.0, gib * memory_share - encoder_gib - OVERHEAD_GIB) * GIB
     kv_tokens = int(for_kv // found.kv_bytes_per_token)
     return Room(
         gib=gib,
@@ -154,7 +152,6 @@ def room(found: Survey, gib: float, memory_share: float, segment_seconds: float)
 
 
 def read_parts(checkpoint: ModelCheckpoint) -> tuple[PartSurvey, PartSurvey]:
-    """Return the weights of the encoder and those of the decoder; others are of no use here."""
     encoder: Counter[str] = Counter()
     decoder: Counter[str] = Counter()
     layout = checkpoint.layout
@@ -168,7 +165,6 @@ def read_parts(checkpoint: ModelCheckpoint) -> tuple[PartSurvey, PartSurvey]:
 
 
 def part_of(parameters: Counter[str]) -> PartSurvey:
-    """Return the part that has so many parameters, by their dtypes."""
     return PartSurvey(
         parameters=parameters.total(),
         bytes=sum(count * _ITEM_BYTES.get(dtype, 2) for dtype, count in parameters.items()),
@@ -176,16 +172,12 @@ def part_of(parameters: Counter[str]) -> PartSurvey:
     )
 
 
-# What the checkpoint of a text model is, and how much of it fits on a GPU; see survey.py.
-
-
 @dataclass(frozen=True)
 class TextSurvey:
     """A text model that has passed every check of its loader.
 
-    It translates into `targets` from `sources`, which are empty if it does not name them.
-    `quantization` is the method by which its weights are packed, if they are;
-    `kv_bytes_per_token` is what one token takes of the KV cache, in bfloat16.
+    It translates into `targets` from `sources`, empty if not listed. `quantization` is the method
+    of packed weights. `kv_bytes_per_token` is in bfloat16.
     """
 
     architecture: str
@@ -199,17 +191,16 @@ class TextSurvey:
 
     @property
     def served_bytes(self) -> int:
-        """What the weights take of a GPU. Packed ones stay as they are."""
+        """The size of the weights on a GPU; packed weights stay packed."""
         stored, served = self.weights.bytes, self.weights.parameters * SERVED_ITEM_BYTES
         return stored if self.quantization else served
 
 
 @dataclass(frozen=True)
 class TextRoom:
-    """What a GPU of `gib` holds, if one translate worker has it for itself.
+    """The capacity of a GPU of `gib` for a single translate worker.
 
-    `translations` are as many as have room at a time, each of up to `tokens` with its prompt; 0
-    where the weights do not fit.
+    `translations` of up to `tokens` each, prompt included, fit at a time; 0 if the weights do not.
     """
 
     gib: float
@@ -219,7 +210,7 @@ class TextRoom:
 
 
 def text_survey(model: TextModel) -> TextSurvey:
-    """Return what a checked checkpoint is. Raises CheckpointError if its weights are unreadable."""
+    """Describe a checked checkpoint. Raises CheckpointError if its weights are unreadable."""
     parameters: Counter[str] = Counter()
     for tensor in tensor_headers(model.path):
         parameters[tensor.dtype] += tensor.parameters
@@ -238,8 +229,8 @@ def text_survey(model: TextModel) -> TextSurvey:
 
 
 def text_room(found: TextSurvey, gib: float, memory_share: float, tokens: int) -> TextRoom:
-    """Return what a GPU with `gib` GiB holds, `memory_share` of which the worker may take."""
-    free = gib * memory_share - found.served_bytes / GIB - BESIDE_GIB
+    """Return the capacity of a GPU with `gib` GiB for a worker with this `memory_share`."""
+    free = gib * memory_share - found.served_bytes / GIB - OVERHEAD_GIB
     kv_tokens = int(max(0.0, free) * GIB // found.kv_bytes_per_token)
     longest = min(tokens, found.max_positions)
     return TextRoom(gib, kv_tokens, longest, kv_tokens // longest)

@@ -1,4 +1,4 @@
-"""Reads the checkpoint of a text model, such as a translator's."""
+"""Reads the checkpoint of a text model, such as a translator, and the text part of others."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
-
-from auricle.checkpoints.files import ModelCheckpoint, fingerprint_of, tensor_headers, weight_files
+from auricle.checkpoints.files import (
+    ModelCheckpoint,
+    fingerprint_of,
+    tensor_headers,
+    tensors_of,
+    weight_files,
+)
 from auricle.checkpoints.geometry import SizeCheck
 from auricle.core.errors import CheckpointError, SettingsError
 
 log = logging.getLogger(__name__)
 
 _OF_OTHERS = ("thinker_config", "audio_config", "vision_config")
-_CLASS = "ForCausalLM"  # what the classes of text models end in
+_CLASS = "ForCausalLM"  # the end of text models' class names
 _LAYER = re.compile(r"\.(\d+)\.")
 _TABLE = "embed_tokens.weight"
 
 
 @dataclass(frozen=True)
 class TextModel:
-    """A checked checkpoint of a text model; `fingerprint` as of `files.Checkpoint`.
+    """A checked checkpoint of a text model; `fingerprint` as in `ModelCheckpoint`.
 
-    `targets` are the languages into which it says it translates and `sources` those from which,
-    as codes; empty if it does not say.
+    `targets` and `sources` are the codes of the languages that it translates into and from, empty
+    if config.json does not list them.
     """
 
     path: Path
@@ -40,7 +44,6 @@ class TextModel:
 
     @property
     def weight_bytes(self) -> int:
-        """The size of its weights."""
         return sum(file.stat().st_size for file in weight_files(self.path))
 
 
@@ -48,7 +51,7 @@ def open_text_model(path: Path) -> TextModel:
     """Read and check a checkpoint; reads all weights once, for the fingerprint.
 
     Blocks for seconds: call it in a worker thread. Raises CheckpointError if a file is missing or
-    unreadable, if it is no text model's, or if config and weights do not belong together.
+    unreadable, if it is not a text model, or if config and weights do not match.
     """
     config = read_text_config(path)
     file = path / "config.json"
@@ -63,7 +66,7 @@ def open_text_model(path: Path) -> TextModel:
 
 
 def read_text_config(path: Path) -> dict[str, Any]:
-    """Read the config of a text model, without its weights. Raises CheckpointError as above."""
+    """Read the config of a text model, without its weights. Raises CheckpointError."""
     file = path / "config.json"
     if not file.is_file():
         raise CheckpointError(f"{path} has no config.json: expected the checkpoint of a text model")
@@ -72,7 +75,7 @@ def read_text_config(path: Path) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise CheckpointError(f"{file} is not valid JSON: {error}") from None
     if not isinstance(config, dict) or not config.get("architectures"):
-        raise CheckpointError(f"{file} names no architecture: expected that of a text model")
+        raise CheckpointError(f"{file} names no architecture: expected the config of a text model")
     if strange := [key for key in _OF_OTHERS if key in config]:
         raise CheckpointError(f"{file} has {strange[0]}: expected the checkpoint of a text model")
     _check_sizes(config)
@@ -80,7 +83,6 @@ def read_text_config(path: Path) -> dict[str, Any]:
 
 
 def is_text_model(path: Path) -> bool:
-    """Whether config.json names a class of text models; not whether all of it is right."""
     try:
         config = json.loads((path / "config.json").read_text())
     except (OSError, ValueError):
@@ -92,14 +94,14 @@ def is_text_model(path: Path) -> bool:
 
 
 def read_targets(path: Path) -> tuple[str, ...]:
-    """Return the languages into which a text model says it translates. Raises CheckpointError."""
+    """Return the languages that a text model translates into. Raises CheckpointError."""
     return _codes(read_text_config(path), "translate_languages", path / "config.json")
 
 
 def pool_targets(path: Path | None, listed: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the languages of a translate pool, those `listed` or else of its checkpoint.
+    """Return the target languages of a translate pool: `listed`, or its checkpoint's.
 
-    Empty if it translates into any, or the checkpoint is on other machines only; None without one.
+    Empty if it translates into any or the checkpoint is on other machines; None without a pool.
     """
     if path is None:
         return None
@@ -108,12 +110,12 @@ def pool_targets(path: Path | None, listed: Sequence[str]) -> tuple[str, ...] | 
     try:
         return read_targets(path)
     except CheckpointError as error:
-        log.warning("into which languages the translate pool translates is not known: %s", error)
+        log.warning("Cannot read the target languages of the translate pool: %s", error)
         return ()
 
 
 def check_positions(config: dict[str, Any], max_model_len: int) -> None:
-    """Raise SettingsError if prompts may be longer than the model takes."""
+    """Raise SettingsError if prompts may be longer than the model's context."""
     positions = config.get("max_position_embeddings")
     if isinstance(positions, int) and max_model_len > positions:
         raise SettingsError(
@@ -123,13 +125,9 @@ def check_positions(config: dict[str, Any], max_model_len: int) -> None:
 
 
 def _check_sizes(config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError unless the sizes that memory and weights follow from are there.
-
-    They have the names that Llama's config gave them, as in the text models of recent years.
-    """
+    """Raise CheckpointError unless the sizes are there, under the names of Llama's config."""
     check = SizeCheck()
-    for key in ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings"):
-        check.number(config, "config", key)
+    check.text_sizes(config, "config")
     heads = check.number(config, "config", "num_attention_heads")
     if config.get("num_key_value_heads") is not None:
         shared = check.number(config, "config", "num_key_value_heads")
@@ -141,7 +139,7 @@ def _check_sizes(config: Mapping[str, Any]) -> None:
 
 
 def _check_weights(path: Path, config: Mapping[str, Any]) -> None:
-    """Raise CheckpointError unless the weights have the table of tokens and all layers."""
+    """Raise CheckpointError unless the weights have the token embeddings and all layers."""
     shapes = {one.name: one.shape for one in tensor_headers(path)}
     table = int(config["vocab_size"]), int(config["hidden_size"])
     if table not in shapes.values():
@@ -149,14 +147,14 @@ def _check_weights(path: Path, config: Mapping[str, Any]) -> None:
         has = f"`{named}` has shape {shapes[named]}" if named else "no weight has that shape"
         raise CheckpointError(
             f"weights in {path} lack a table of {table[0]} tokens (vocab_size) by {table[1]} "
-            f"(hidden_size), as config.json says: {has}"
+            f"(hidden_size), as config.json requires: {has}"
         )
     layers = int(config["num_hidden_layers"])
     found = {int(number[1]) for number in map(_LAYER.search, shapes) if number}
     if missing := sorted(set(range(layers)) - found):
         raise CheckpointError(
-            f"weights in {path} lack layer {missing[0]} of the {layers} that config.json says "
-            "(num_hidden_layers, counted from 0)"
+            f"weights in {path} lack layer {missing[0]}, counted from 0, of the {layers} layers in "
+            "config.json (num_hidden_layers)"
         )
 
 
@@ -167,42 +165,33 @@ def _codes(config: dict[str, Any], key: str, file: Path) -> tuple[str, ...]:
     return tuple(named)
 
 
-# The decoder's part of a checkpoint, for those who run it with transformers' modules.
-
-
 def text_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and output layer, under transformers' module names.
 
-    The latter is empty where the output is tied to the embeddings of the tokens.
+    The latter is empty if the output is tied to the token embeddings.
     """
     text: dict[str, Any] = {}
     head: dict[str, Any] = {}
     layout = checkpoint.layout
-    for file in weight_files(checkpoint.path):
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                for prefixes, found in (((layout.text,), text), (layout.heads, head)):
-                    prefix = next((p for p in prefixes if name.startswith(p)), None)
-                    if prefix is not None:
-                        found[name.removeprefix(prefix)] = tensors.get_tensor(name)
+    for name, load in tensors_of(checkpoint.path):
+        for prefixes, found in (((layout.text,), text), (layout.heads, head)):
+            prefix = next((p for p in prefixes if name.startswith(p)), None)
+            if prefix is not None:
+                found[name.removeprefix(prefix)] = load()
     return text, head
 
 
 def head_shape(checkpoint: ModelCheckpoint) -> tuple[int, ...] | None:
-    """Return the shape of the output layer's weight, by headers alone; None if there is none."""
+    """Return the shape of the output layer's weight, from the headers only; None without one."""
     names = {f"{head}weight" for head in checkpoint.layout.heads}
-    for file in weight_files(checkpoint.path):
-        with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
-                if name in names:
-                    return tuple(tensors.get_slice(name).get_shape())
-    return None
+    headers = tensor_headers(checkpoint.path)
+    return next((tensor.shape for tensor in headers if tensor.name in names), None)
 
 
 def end_tokens(path: Path) -> frozenset[int]:
-    """Return the tokens that end an output, by generation_config.json; none without the file.
+    """Return the tokens that end an output, from generation_config.json; none without the file.
 
-    Raises CheckpointError if it is not readable or names something else.
+    Raises CheckpointError if the file is unreadable or malformed.
     """
     file = path / "generation_config.json"
     if not file.is_file():
@@ -210,7 +199,7 @@ def end_tokens(path: Path) -> frozenset[int]:
     try:
         named = json.loads(file.read_text()).get("eos_token_id")
     except (json.JSONDecodeError, AttributeError) as error:
-        raise CheckpointError(f"{file} is no JSON object: {error}") from None
+        raise CheckpointError(f"{file} is not a JSON object: {error}") from None
     tokens = named if isinstance(named, list) else [] if named is None else [named]
     if not all(isinstance(token, int) and not isinstance(token, bool) for token in tokens):
         raise CheckpointError(f"eos_token_id in {file} is {named!r}, expected token ids")

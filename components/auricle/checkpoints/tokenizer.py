@@ -1,7 +1,7 @@
-"""A checkpoint's tokenizer, from the published files: as tokenizer.json says, or else Qwen2's.
+"""A checkpoint's tokenizer, from tokenizer.json, or Qwen2's with the published vocabulary.
 
-transformers' own class gives the same tokens. But it imports PyTorch, which a processor needs for
-nothing else: three seconds of each start, and 200 MB of memory.
+transformers' class gives the same tokens, but imports PyTorch, which a processor does not need:
+three seconds of each start, and 200 MB of memory.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from tokenizers.models import BPE
 from auricle.checkpoints.architectures.base import Vocabulary
 from auricle.core.errors import CheckpointError
 
-# What text is cut into before pairs of bytes are merged. No published file says it for models that
-# come without tokenizer.json: it belongs to the vocabulary.
+# Qwen2's pre-tokenization, which no published file contains for models without tokenizer.json.
 _PIECES = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# Tokens that tokenizer_config.json names by their use; they are control tokens.
+# Keys of control tokens in tokenizer_config.json.
 _NAMED = ("bos_token", "eos_token", "pad_token", "unk_token")
 _MORE = ("additional_special_tokens", "extra_special_tokens")
 
@@ -32,7 +31,7 @@ _MORE = ("additional_special_tokens", "extra_special_tokens")
 def load_tokenizer(path: Path) -> Tokenizer:
     """Return the tokenizer of the checkpoint in the folder `path`, control tokens included.
 
-    Raises CheckpointError if there is none, or it cannot be read.
+    Raises CheckpointError if it is missing or unreadable.
     """
     file = path / "tokenizer_config.json"
     if not file.is_file():
@@ -48,15 +47,15 @@ def load_tokenizer(path: Path) -> Tokenizer:
         _add(tokenizer, added, _control_tokens(config))
     except CheckpointError:
         raise
-    except Exception as error:  # those of the library have no type of their own
+    except Exception as error:  # the library raises bare exceptions
         raise CheckpointError(f"the tokenizer in {path} cannot be loaded: {error}") from None
     return tokenizer
 
 
 def control_token_names(path: Path) -> frozenset[str]:
-    """Return the tokens beside the vocabulary of the checkpoint in the folder `path`.
+    """Return the added tokens of the checkpoint in the folder `path`.
 
-    They are read without the vocabulary, in milliseconds. Raises CheckpointError as above.
+    Takes milliseconds, as the vocabulary is not read. Raises CheckpointError as above.
     """
     try:
         config = json.loads((path / "tokenizer_config.json").read_text())
@@ -67,10 +66,10 @@ def control_token_names(path: Path) -> frozenset[str]:
 
 
 def without_added_tokens(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a tokenizer of the same vocabulary that does not know a single control token.
+    """Return a tokenizer of the same vocabulary without control tokens.
 
-    `encode_special_tokens` will not do: it leaves added tokens that are not marked as special,
-    and `<asr_text>` is one of them.
+    `encode_special_tokens` is not enough: it keeps added tokens that are not marked as special,
+    such as `<asr_text>`.
     """
     plain = Tokenizer(tokenizer.model)
     plain.normalizer, plain.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
@@ -93,7 +92,6 @@ def _byte_level(path: Path, *, prefix_space: bool) -> Tokenizer:
 
 
 def _added_in(whole: Path) -> dict[int, Any]:
-    """Return the tokens beside the vocabulary of a tokenizer.json, which may not be there."""
     described = json.loads(whole.read_text()) if whole.is_file() else {}
     return {token["id"]: token for token in described.get("added_tokens", ())}
 
@@ -103,7 +101,7 @@ def _added_tokens(config: dict[str, Any]) -> dict[int, Any]:
 
 
 def _control_tokens(config: dict[str, Any]) -> set[str]:
-    """Return the tokens that are left out of decoded text because of what they are used for."""
+    """Return the tokens that decoded text leaves out because of their use."""
     named = [config.get(key) for key in _NAMED]
     for key in _MORE:
         more = config.get(key) or ()
@@ -114,7 +112,7 @@ def _control_tokens(config: dict[str, Any]) -> set[str]:
 def _add(tokenizer: Tokenizer, added: dict[int, Any], control: set[str]) -> None:
     """Add tokens in the order of their ids. Raises CheckpointError if one gets another id."""
     ordered = sorted(added.items())
-    # All at once: each call takes as long as there are tokens, of which Whisper has 1,600.
+    # All at once: a call takes time linear in all tokens, and Whisper has 1,600.
     tokenizer.add_tokens(
         [
             AddedToken(
@@ -131,21 +129,18 @@ def _add(tokenizer: Tokenizer, added: dict[int, Any], control: set[str]) -> None
     for number, token in ordered:
         if (given := tokenizer.token_to_id(token["content"])) != number:
             raise CheckpointError(
-                f"the tokenizer's {token['content']} is {given} after its vocabulary, but its "
-                f"files say {number}"
+                f"the tokenizer's {token['content']} is {given} after its vocabulary, but {number} "
+                "in its files"
             )
 
-
-# The bytes of tokens by their names, in both kinds of vocabulary.
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _byte_of_character() -> dict[str, int]:
-    """Return the byte that each character of a token's name stands for.
+    """Return the byte of each character in token names, as in GPT-2's byte-level vocabulary.
 
-    Printable bytes stand for themselves, and the others for characters from U+0100 on, as in all
-    byte-level vocabularies since GPT-2's.
+    Printable bytes are themselves, the others characters from U+0100 on.
     """
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(0x100) if byte not in printable]
@@ -157,14 +152,12 @@ _BYTES = _byte_of_character()
 
 
 def _token_bytes_byte_level(name: str) -> bytes:
-    """Return the bytes of a token by its name in a byte-level vocabulary."""
     if all(character in _BYTES for character in name):
         return bytes(_BYTES[character] for character in name)
     return name.encode()
 
 
 def _sentence_piece(name: str) -> bytes:
-    """Return the bytes of a token by its name in a vocabulary of sentence pieces."""
     if (byte := _BYTE.fullmatch(name)) is not None:
         return bytes([int(byte[1], 16)])
     return name.replace("▁", " ").encode()

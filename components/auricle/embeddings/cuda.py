@@ -1,7 +1,7 @@
-"""Memory of a GPU that other processes can open: all calls of CUDA that slabs need.
+"""GPU memory that other processes can open: all CUDA calls that slabs need.
 
-It is allocated by the driver and not by PyTorch, whose allocations may be parts of others, or be
-mapped so that CUDA IPC cannot share them. PyTorch sees it through the CUDA array interface.
+The driver allocates it instead of PyTorch, whose allocations may be parts of larger ones, or mapped
+in a way that CUDA IPC cannot share. PyTorch accesses it through the CUDA array interface.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _OPEN_FLAGS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only ones there are
 
 
 class IpcHandle(ctypes.Structure):
-    """CUipcMemHandle: what another process opens memory by."""
+    """CUipcMemHandle, by which another process opens memory."""
 
     _fields_ = (("reserved", ctypes.c_ubyte * 64),)
 
 
 class CudaDriver:
-    """The calls of libcuda that PyTorch has none for; the calling thread must have a context."""
+    """Calls of libcuda that PyTorch does not wrap; the calling thread must have a context."""
 
     def __init__(self, library: Any = None) -> None:
         self._library = library or ctypes.CDLL("libcuda.so.1")
@@ -38,13 +38,12 @@ class CudaDriver:
         return address.value
 
     def export(self, address: int) -> bytes:
-        """Return the handle of an allocation."""
         handle = IpcHandle()
         self._call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
         return bytes(handle)
 
     def open(self, handle: bytes) -> int:
-        """Return where another process's allocation is in this one."""
+        """Map another process's allocation; returns its address in this process."""
         address = ctypes.c_uint64()
         theirs = IpcHandle.from_buffer_copy(handle)
         self._call(
@@ -53,7 +52,6 @@ class CudaDriver:
         return address.value
 
     def close(self, address: int) -> None:
-        """Undo `open`."""
         self._call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
 
     def _call(self, name: str, *arguments: object) -> None:
@@ -62,8 +60,8 @@ class CudaDriver:
             return
         text = ctypes.c_char_p()
         self._library.cuGetErrorName(status, ctypes.byref(text))
-        said = text.value.decode() if text.value else f"status {status}"
-        raise ProcessFailed(f"CUDA error: {name} says {said}")
+        reason = text.value.decode() if text.value else f"status {status}"
+        raise ProcessFailed(f"CUDA error: {name} returned {reason}")
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,9 @@ class _Array:
 
 
 class CudaMemory(DeviceMemory):
-    """Memory of the GPU `device` (cuda, cuda:1): this process's own, or another's.
+    """Memory of the GPU `device` (cuda, cuda:1).
 
-    Another's, which `theirs` names, is opened when it is used for the first time.
+    With the handle `theirs` it is another process's memory, which is mapped on first use.
     """
 
     kind = "cuda"
@@ -101,7 +99,7 @@ class CudaMemory(DeviceMemory):
 
     @classmethod
     def allocate(cls, device: str, size: int) -> CudaMemory:
-        """Allocate memory of a GPU. Raises ProcessFailed if there is not enough."""
+        """Allocate memory of a GPU. Raises ProcessFailed if too little is free."""
         memory = cls(device, size)
         memory._map()
         return memory
@@ -127,7 +125,7 @@ class CudaMemory(DeviceMemory):
 
     def bind_thread(self) -> None:
         torch.cuda.set_device(self._index)
-        torch.cuda.current_stream().synchronize()  # makes the context, if there is none yet
+        torch.cuda.current_stream().synchronize()  # creates the context on first use
 
     def synchronize(self) -> None:
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
@@ -137,7 +135,7 @@ class CudaMemory(DeviceMemory):
     def close(self) -> None:
         if self._theirs is not None and self._driver is not None:
             self.bind_thread()
-            torch.cuda.synchronize(self._index)  # copies from it may be under way
+            torch.cuda.synchronize(self._index)  # copies from it may be in progress
             self._tensor = None
             self._driver.close(self._address)
             self._driver = None
@@ -149,7 +147,7 @@ class CudaMemory(DeviceMemory):
             self._address = driver.allocate(self._size)
         else:
             self._address = driver.open(self._theirs)
-        self._driver = driver  # not before: what could not be opened is not closed
+        self._driver = driver  # only now: a failed open must not be closed
         array = _Array(self._address, self._size)
         self._tensor = torch.as_tensor(array, device=f"cuda:{self._index}")
         return self._tensor

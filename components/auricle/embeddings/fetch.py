@@ -1,7 +1,7 @@
 """Fetches a request's windows into the landing slab: reads over NIXL, verifies, pins.
 
-A request reaches its model only when all its windows have landed: reads inside the model step
-that failed were seen to emit garbage and to poison the prefix cache.
+A request reaches its model only when all its windows have landed: failed reads inside the model
+step produced garbage output and poisoned the prefix cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _THREAD_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Fetched:
-    """A request's pinned windows; `bytes_read` were transferred for it, headers included."""
+    """A request's pinned windows; `bytes_read` counts transferred bytes, headers included."""
 
     windows: tuple[SlotRef, ...]
     bytes_read: int
@@ -64,9 +64,8 @@ class WindowFetcher:
         """Fetch all of `windows` and pin them until the block ends.
 
         Raises WindowsMissing naming the windows that could not be read, and WindowsSpoiled naming
-        those that were not what they were said to be: the caller has both encoded again. Raises
-        Overloaded if all slots are pinned. Leases on windows that need not be read, or are not
-        read because of an error, are given back at once.
+        the windows whose content failed verification; the caller encodes both again. Raises
+        Overloaded if all slots are pinned. Leases on windows that are not read are released.
         """
         wanted = _by_key(windows)
         unread = _leases(windows)
@@ -81,7 +80,7 @@ class WindowFetcher:
                 for w in windows
             )
             yield Fetched(placed, bytes_read)
-        except WindowsMissing:  # perhaps of the caller, who found a slot to be wrong
+        except WindowsMissing:  # possibly raised by the caller, for a corrupt slot
             self._evict_corrupt(wanted, slots)
             raise
         finally:
@@ -92,19 +91,18 @@ class WindowFetcher:
                     self.table.supersede(key)
 
     def _evict_corrupt(self, wanted: Mapping[str, DecodeWindow], slots: Mapping[str, Slot]) -> None:
-        """Evict those of a request's slots whose header is not as it was when they landed."""
+        """Evict the request's slots whose headers have changed since they landed."""
         for key, slot in slots.items():
             wrong = self._slab.mismatch(slot.index, key, slot.generation, wanted[key].length)
             if wrong is not None:
-                log.error("landing slot %d was evicted: %s", slot.index, wrong)
+                log.error("Landing slot %d was evicted: %s", slot.index, wrong)
                 self.table.evict(slot.index, slot.generation)
 
     def state(self) -> SlabState:
-        """Return how much of the landing slab is in use."""
         return SlabState(self.table.count, self.table.in_use, self.table.pinned)
 
     def give_back(self, windows: Sequence[DecodeWindow]) -> None:
-        """Release the leases of windows that will not be read, as their request is refused."""
+        """Release the leases of a rejected request's windows."""
         self._release(_leases(windows))
 
     def _release(self, leases: Mapping[tuple[str, int], WindowRef]) -> None:
@@ -120,9 +118,9 @@ class WindowFetcher:
         slots: dict[str, Slot],
         unread: dict[tuple[str, int], WindowRef],
     ) -> int:
-        """Pin what has landed, read what nobody is reading, await what others are reading.
+        """Pin landed windows, read the others, and await reads begun by other requests.
 
-        Others' reads are awaited last: then no request waits for one that waits for it.
+        Other requests' reads are awaited last, so that no two requests wait for each other.
         """
         total = 0
         while True:
@@ -157,9 +155,9 @@ class WindowFetcher:
 
     @contextmanager
     def _reserved(self, windows: Sequence[DecodeWindow]) -> Iterator[dict[str, Slot]]:
-        """Take a slot for each of `windows`, all at once, and have other requests wait for them.
+        """Allocate a slot for each of `windows`; other requests for them wait until the block ends.
 
-        Slots that are left in the mapping when the block ends are free again. Raises Overloaded.
+        Slots that remain in the mapping when the block ends are freed. Raises Overloaded.
         """
         taken: dict[str, Slot] = {}
         landed = asyncio.get_running_loop().create_future()
@@ -170,7 +168,7 @@ class WindowFetcher:
                 )
                 self._landing[window.key] = landed
                 self._slab.invalidate(taken[window.key].index)
-            # No `await` until here: of several requests for a window, one reads it.
+            # No `await` until here, so that only one request reads a window.
             yield taken
         finally:
             for window in windows:
@@ -181,7 +179,7 @@ class WindowFetcher:
             landed.set_result(None)
 
     def _usable(self, missing: list[DecodeWindow]) -> dict[str, WindowRef]:
-        """Return the refs by key. Raises WindowsMissing if one is absent or does not fit."""
+        """Return the refs by key. Raises WindowsMissing if one is absent or does not match."""
         refs = {w.key: w.ref for w in missing if w.ref is not None}
         absent = tuple(w.key for w in missing if w.key not in refs)
         if absent:
@@ -211,7 +209,7 @@ class WindowFetcher:
         try:
             await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
         except TransferFailed as error:
-            if self._slab.on_device:  # which no read would ever reach again, were it lost
+            if self._slab.on_device:  # no further read would work if the device is lost
                 await asyncio.to_thread(end_if_lost, self._slab.synchronize, "the landing slab")
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None
@@ -236,7 +234,7 @@ class WindowFetcher:
             agent=refs[0].agent,
             agent_metadata=refs[0].agent_metadata,
             steps=payloads_then_headers(
-                [_place(ref) for ref in refs],
+                [_regions(ref) for ref in refs],
                 [
                     self._slab.regions_of(s.index, r.length)
                     for s, r in zip(slots, refs, strict=True)
@@ -257,7 +255,7 @@ class WindowFetcher:
             raise TransferFailed(str(error)) from None
         finally:
             if not done:
-                # NIXL may still write to the slots: they stay detached until the read has ended.
+                # NIXL may still write to the slots until the read has ended.
                 for ref, slot in zip(refs, slots, strict=True):
                     self.table.detach(slot)
                     del reserved[ref.key]
@@ -270,14 +268,14 @@ class WindowFetcher:
             self.table.abandon(slot)
 
     def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
-        """Verify a slot's content, then replace the generation by that of this slab."""
+        """Verify a slot's content, then set this slab's generation."""
         self._slab.verify(slot.index, window.key, ref.generation, window.length)
         self._slab.set_generation(slot.index, slot.generation)
         self.table.fill(slot)
 
 
 def _by_key(windows: Sequence[DecodeWindow]) -> dict[str, DecodeWindow]:
-    """Return each window once: keys carry no position, so two of digital silence have one key."""
+    """Return each window once: two windows with equal content have the same key."""
     found: dict[str, DecodeWindow] = {}
     for window in windows:
         if window.key not in found or found[window.key].ref is None:
@@ -286,7 +284,6 @@ def _by_key(windows: Sequence[DecodeWindow]) -> dict[str, DecodeWindow]:
 
 
 def _leases(windows: Sequence[DecodeWindow]) -> dict[tuple[str, int], WindowRef]:
-    """Return the refs by agent and lease."""
     return {(w.ref.agent, w.ref.lease): w.ref for w in windows if w.ref is not None}
 
 
@@ -295,7 +292,7 @@ def _notice(refs: Sequence[WindowRef]) -> bytes:
     return ",".join(str(ref.lease) for ref in refs).encode()
 
 
-def _place(ref: WindowRef) -> SlotRegions:
+def _regions(ref: WindowRef) -> SlotRegions:
     return SlotRegions(
         Region(ref.address, ref.size, ref.device, ref.memory), Region(ref.header, HEADER_BYTES)
     )

@@ -2,13 +2,13 @@
 
 NIXL does not detect stale memory (reads of reused or deregistered memory report success), so a
 reader relies on the header: key, generation and checksum. A writer clears a slot's header before
-it touches the embeddings and writes it after them. A reader reads the embeddings first and the
-header when these have arrived: a header that still has the expected generation proves that
-nobody had begun to replace them. Headers are in host memory even where embeddings are not.
+it touches the embeddings and writes it after them. A reader reads the embeddings first, and the
+header once they have arrived: a header with the expected generation proves that no writer had
+begun to replace them. Headers are in host memory even if the embeddings are on a GPU.
 
 Header, 64 bytes, little-endian: magic 4s · version u32 · key 24s · generation
-u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · whether there is one u32 · 4 bytes
-zero. Embeddings that were written on a device have no crc32.
+u64 · length u32 · width u32 · item bytes u32 · crc32 u32 · has crc32 u32 · 4 bytes zero.
+Embeddings written on a device have no crc32.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ import numpy.typing as npt
 
 from auricle.core.errors import BadRequest
 
-# Keys of windows and blocks: 32 hex digits of their content, then 16 of their tenant.
-#
-# Every cache of embeddings is looked up by key, and a slot's header holds it. Workers accept only
-# keys that end in the mark of the request's tenant: no request can name what is another tenant's.
+# Keys of windows and blocks: 32 hex digits of their content, then 16 of their tenant. Workers
+# accept only keys with the mark of the request's tenant, so no request can name another tenant's
+# content.
 
 CONTENT_BYTES, _MARK_BYTES = 16, 8
 KEY_BYTES = CONTENT_BYTES + _MARK_BYTES
@@ -45,7 +44,7 @@ def tenant_mark(tenant: str) -> str:
 
 
 def check_keys(keys: Iterable[str], tenant: str) -> None:
-    """Raise BadRequest unless all of `keys` have the form of a key and are of this tenant."""
+    """Raise BadRequest unless all `keys` are well-formed and belong to this tenant."""
     mark = tenant_mark(tenant)
     for key in keys:
         if not _FORM.fullmatch(key):
@@ -73,7 +72,6 @@ class SlabLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Size of one embedding in bytes."""
         return self.width * self.item_bytes
 
     @property
@@ -83,15 +81,14 @@ class SlabLayout:
 
     @property
     def slot_bytes(self) -> int:
-        """Memory that a slot takes in both regions together, in bytes."""
+        """Size of a slot in both regions together, in bytes."""
         return self.payload_stride + HEADER_BYTES
 
     def payload_bytes(self, length: int) -> int:
-        """Size of `length` embeddings in bytes."""
         return length * self.row_bytes
 
     def content_bytes(self, length: int) -> int:
-        """Size of `length` embeddings and their header in bytes: what a reader transfers."""
+        """Size of `length` embeddings and their header in bytes, as a reader transfers them."""
         return self.payload_bytes(length) + HEADER_BYTES
 
     def check_payload(self, size: int) -> None:
@@ -112,7 +109,7 @@ class SlabLayout:
         return np.frombuffer(packed, np.uint8)
 
     def mismatch(self, header: Bytes, key: str, generation: int, length: int) -> str | None:
-        """Return None if the header has these values, else a description of the mismatch."""
+        """Describe how the header differs from these values; None if it does not."""
         found = _HEADER.unpack(header.tobytes())
         expected = (
             _MAGIC, _VERSION, bytes.fromhex(key), generation, length, self.width, self.item_bytes,
@@ -129,12 +126,11 @@ class SlabLayout:
         return None
 
     def checksum(self, header: Bytes) -> int | None:
-        """Return the crc32 of the embeddings that the header is of; None if it has none."""
+        """Return the crc32 in the header; None without one."""
         checksum, has_one = _HEADER.unpack(header.tobytes())[-2:]
         return int(checksum) if has_one else None
 
     def set_generation(self, header: Bytes, generation: int) -> None:
-        """Replace the generation in the header."""
         header[_GENERATION_AT : _GENERATION_AT + 8] = np.frombuffer(
             struct.pack("<Q", generation), np.uint8
         )

@@ -1,4 +1,4 @@
-"""A slab in host memory: one block, first the embeddings of all slots, then the headers."""
+"""Slabs in host memory and on a device."""
 
 from __future__ import annotations
 
@@ -17,25 +17,18 @@ from auricle.embeddings.layout import HEADER_BYTES, Bytes, SlabLayout
 from auricle.embeddings.reads import Region
 from auricle.embeddings.slab import Slab
 
-# Host memory of a slab: private to this process, or such that others can map it.
-
 
 class Mapped:
-    """`bytes` in one block; other processes of the same user can map one that has a `name`.
+    """One block of host memory; other processes of the same user can map a block with a `name`.
 
-    A shared block is an anonymous file, reached through /proc: nothing is left behind however its
-    process ends, and the size of /dev/shm (small in containers) does not limit it.
+    A shared block is an anonymous file, reached through /proc: nothing remains after its process
+    ends, and the size of /dev/shm (small in containers) is not a limit.
     """
 
     def __init__(self, size: int, descriptor: int = -1, name: str | None = None) -> None:
         self.bytes: Bytes = np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
         self.name = name
         self._descriptor = descriptor
-
-    @classmethod
-    def private(cls, size: int) -> Mapped:
-        """Allocate memory that only this process can access."""
-        return cls(size)
 
     @classmethod
     def shared(cls, size: int) -> Mapped:
@@ -46,7 +39,7 @@ class Mapped:
 
     @classmethod
     def attach(cls, size: int, name: str) -> Mapped:
-        """Map what another process has allocated and not unlinked yet."""
+        """Map memory that another process has allocated and not unlinked yet."""
         with Path(name).open("r+b") as file:
             mapped = cls(size, file.fileno(), name)
         mapped._descriptor = -1  # closed, and not ours to unlink
@@ -54,7 +47,6 @@ class Mapped:
 
     @property
     def address(self) -> int:
-        """Where it begins in this process."""
         return int(self.bytes.ctypes.data)
 
     def unlink(self) -> None:
@@ -65,7 +57,7 @@ class Mapped:
 
 
 class HostSlab(Slab):
-    """Slots in host memory; other processes can map a slab that has a `name`."""
+    """A slab in one block of host memory: first the embeddings of all slots, then the headers."""
 
     def __init__(self, layout: SlabLayout, count: int, block: Mapped) -> None:
         self._block = block
@@ -76,7 +68,7 @@ class HostSlab(Slab):
     @classmethod
     def private(cls, layout: SlabLayout, count: int) -> HostSlab:
         """Allocate memory that only this process can access."""
-        return cls(layout, count, Mapped.private(layout.slot_bytes * count))
+        return cls(layout, count, Mapped(layout.slot_bytes * count))
 
     @classmethod
     def create_shared(cls, layout: SlabLayout, count: int) -> HostSlab:
@@ -90,14 +82,14 @@ class HostSlab(Slab):
 
     @property
     def name(self) -> str | None:
-        """What other processes attach to."""
+        """The name that other processes attach to; None if the memory is private."""
         return self._block.name
 
     def exported(self) -> dict[str, Any]:
         return {"memory": "host", "slab": self.name}
 
     def open(self) -> None:
-        """Do nothing: it was mapped by `attach`."""
+        """Do nothing: `attach` has mapped the memory."""
 
     def unlink(self) -> None:
         self._block.unlink()
@@ -106,7 +98,7 @@ class HostSlab(Slab):
         """Do nothing: memory is unmapped with its last view."""
 
     def bind_thread(self) -> None:
-        """Do nothing: host memory is every thread's."""
+        """Do nothing: every thread can access host memory."""
 
     @property
     def payloads(self) -> Region:
@@ -118,7 +110,7 @@ class HostSlab(Slab):
         self._memory[start : start + payload.nbytes] = payload
 
     def synchronize(self) -> None:
-        """Do nothing: what was filled is there."""
+        """Do nothing: writes to host memory are complete at once."""
 
     def checksum(self, index: int, length: int) -> int:
         return zlib.crc32(self.payload(index, length).data)
@@ -132,37 +124,31 @@ class HostSlab(Slab):
         return [self.payload(index, length).copy() for index, length in slots]
 
 
-# Memory of a device that holds embeddings, as a tensor of bytes.
-
-
-def as_bytes(rows: Bytes | torch.Tensor) -> torch.Tensor:
-    """Return the bytes of whole rows, shape (bytes,), where they are."""
-    tensor = rows if isinstance(rows, torch.Tensor) else torch.from_numpy(rows)
-    return tensor.contiguous().view(-1).view(torch.uint8)
-
-
 class DeviceMemory(ABC):
-    """One allocation on a device. Work is queued there in the order of the calls of a thread."""
+    """One allocation on a device. Each thread's operations are queued there in call order."""
 
-    kind: str  # by which another process opens it, see slabs.py
+    kind: str  # selects how another process opens it, see slabs.py
 
     @property
     @abstractmethod
     def bytes(self) -> torch.Tensor:
-        """All of it, shape (bytes,)."""
+        """The whole allocation, shape (bytes,). Maps another process's memory on first use.
+
+        Raises ProcessFailed if the device refuses that.
+        """
 
     @property
     @abstractmethod
     def region(self) -> Region:
-        """The same, for registration with NIXL."""
+        """The whole allocation, for registration with NIXL."""
 
     @abstractmethod
     def handle(self) -> str:
-        """Return what another process opens it by."""
+        """Return the handle by which another process opens it."""
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all that this thread has queued is done."""
+        """Wait until all operations queued by this thread are complete."""
 
     @abstractmethod
     def bind_thread(self) -> None:
@@ -170,34 +156,27 @@ class DeviceMemory(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of another process's memory; one's own ends with the process."""
+        """Unmap another process's memory; this process's own ends with the process."""
 
     def put(self, at: int, rows: torch.Tensor) -> None:
-        """Queue a copy of `rows`, bytes of the device or the host, to the offset `at`."""
+        """Queue a copy of `rows` (bytes, on the device or the host) to the offset `at`."""
         self.bytes[at : at + rows.numel()].copy_(rows, non_blocking=True)
 
-    def open_now(self) -> None:
-        """Open another process's memory. Raises ProcessFailed if the device refuses it."""
-        _ = self.bytes
-
     def gather(self, pieces: Sequence[tuple[int, int]]) -> list[torch.Tensor]:
-        """Queue one copy of all `pieces` (offset, size), each to new memory of its own."""
+        """Queue a copy of each piece (offset, size) to its own new memory."""
         everything = self.bytes
-        there = [everything[at : at + size] for at, size in pieces]
-        found = [torch.empty_like(piece) for piece in there]
-        torch._foreach_copy_(found, there)  # one kernel for all of them
-        return found
-
-
-# A slab whose embeddings are on a device. They never touch the host, and no kernel of ours runs.
-#
-# Headers are in host memory, as everywhere. They are the proof that the embeddings which were read
-# before them are those of a window (see layout.py). There are no checksums: what could not be seen
-# without one is a transfer that damages bytes and reports success.
+        sources = [everything[at : at + size] for at, size in pieces]
+        copies = [torch.empty_like(source) for source in sources]
+        torch._foreach_copy_(copies, sources)  # one kernel for all of them
+        return copies
 
 
 class DeviceSlab(Slab):
-    """Slots in the `memory` of a device; `headers` are `count` of them."""
+    """A slab with embeddings in the `memory` of a device, and its headers in host memory.
+
+    Embeddings never reach the host, and no kernel of ours runs. It has no checksums, so a
+    transfer that damages bytes and reports success is not detected.
+    """
 
     on_device = True
 
@@ -210,7 +189,7 @@ class DeviceSlab(Slab):
 
     @staticmethod
     def sizes(layout: SlabLayout, count: int) -> tuple[int, int]:
-        """Return the bytes that embeddings and headers of `count` slots take."""
+        """Return the size of the embeddings and of the headers of `count` slots, in bytes."""
         return layout.payload_stride * count, HEADER_BYTES * count
 
     def exported(self) -> dict[str, Any]:
@@ -221,7 +200,7 @@ class DeviceSlab(Slab):
         }
 
     def open(self) -> None:
-        self._memory.open_now()
+        _ = self._memory.bytes
 
     def unlink(self) -> None:
         self._table.unlink()
@@ -238,7 +217,8 @@ class DeviceSlab(Slab):
 
     def fill(self, index: int, payload: Bytes | torch.Tensor) -> None:
         """Also takes device tensors of any type; the copy is complete after `synchronize`."""
-        rows = as_bytes(payload)
+        tensor = payload if isinstance(payload, torch.Tensor) else torch.from_numpy(payload)
+        rows = tensor.contiguous().view(-1).view(torch.uint8)
         self.layout.check_payload(rows.numel())
         self._memory.put(index * self.layout.payload_stride, rows)
 

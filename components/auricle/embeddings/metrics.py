@@ -1,4 +1,4 @@
-"""Metrics of a worker that reads embeddings: they begin with the name of its component."""
+"""Metrics of a worker that reads embeddings, prefixed with the name of its component."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from auricle.process.metrics import ComponentMetrics
 
 
 class LandingMetrics:
-    """Shows the landing slots, and measures reads and what they brought."""
-
     def __init__(self, new: ComponentMetrics) -> None:
         self._bytes = new.counter(
             "received_bytes", "embeddings read, slot headers included, by transport", "transport"
@@ -22,10 +20,8 @@ class LandingMetrics:
         )
 
     def show(self, table: SlotTable) -> None:
-        """Show how much of the landing slab is in use."""
         self._slots.set(table.count)
         self._in_use.set_function(lambda: table.in_use)
 
     def received(self, size: int) -> None:
-        """Count the bytes that were read for a request."""
         self._bytes.labels("nixl").inc(size)

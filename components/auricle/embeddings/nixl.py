@@ -1,8 +1,8 @@
 """One-sided reads and notifications over NIXL, which is imported in this file alone.
 
-One thread owns the agent and makes every NIXL call, so no event loop blocks and the agent
-needs no lock. The agent's own progress thread is off, because it uses a core per idle agent;
-our thread drives progress instead, and only while a transfer or notification is expected.
+One thread owns the agent and makes every NIXL call, so no event loop blocks and the agent needs no
+lock. The agent's own progress thread is off, because it uses a core even if idle; our thread drives
+progress instead, only while a transfer or notification is expected.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from auricle.core.errors import ProcessFailed, TransferFailed
 from auricle.embeddings.reader import Reader
 from auricle.embeddings.reads import (
     READING,
-    Asked,
+    Command,
     Message,
     PendingRead,
-    Question,
+    Ping,
     ReadRequest,
     Region,
     resolve,
@@ -37,7 +37,7 @@ from auricle.embeddings.slab import Slab
 
 log = logging.getLogger(__name__)
 
-# The major versions of CUDA for which NIXL is published, each in a package of its own.
+# The major versions of CUDA with a NIXL package.
 _CUDA_MAJORS = (12, 13)
 # Faster polling would hardly shorten the read of a window (about 0.5 ms) and would use a core.
 # Without RDMA hardware the owner of the memory must drive progress for its reader, so its
@@ -45,8 +45,8 @@ _CUDA_MAJORS = (12, 13)
 _POLL_SECONDS = 0.0001
 _NOTIFICATION_POLL_SECONDS = 0.0005
 # A read's second step moves 64 bytes per window. At the intervals above it could take as long as
-# the first, so both sides poll faster until it is over: the owner from the reader's word that a
-# read has begun until its notice, or until _SERVING_SECONDS later if that does not come.
+# the first, so both sides poll faster until it is over: the owner from the READING message until
+# the notice, for at most _SERVING_SECONDS.
 _STEP_POLL_SECONDS = 0.00005
 _SERVING_SECONDS = 0.002
 # NIXL does not report when a notification without a read has left; connecting takes up to 40 ms.
@@ -55,10 +55,7 @@ _FAILED_POLLS = 100
 
 
 def cuda_majors() -> tuple[int, ...]:
-    """Return the major versions of CUDA for which NIXL is installed, without importing it.
-
-    It takes the build for PyTorch's CUDA, and without CUDA in PyTorch whichever is there.
-    """
+    """Return the major versions of CUDA for which NIXL is installed, without importing it."""
     return tuple(major for major in _CUDA_MAJORS if find_spec(f"nixl_cu{major}") is not None)
 
 
@@ -83,7 +80,7 @@ class NixlEndpoint:
         self._on_notice = on_notice
         self._awaiting_notices = awaiting_notices
         self._enter_thread = bind_thread
-        self._inbox: queue.SimpleQueue[Asked] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._reader = Reader(self._send)
         self._sending_until = self._serving_until = 0.0
         self._serving = 0  # reads that have begun and whose notice has not come
@@ -130,8 +127,8 @@ class NixlEndpoint:
 
     async def answers(self) -> None:
         """Return once the thread has answered, which it does between two calls of NIXL."""
-        self._inbox.put(question := Question())
-        await asyncio.wrap_future(question.answer)
+        self._inbox.put(ping := Ping())
+        await asyncio.wrap_future(ping.answer)
 
     def notify(self, agent: str, agent_metadata: bytes, notice: bytes) -> None:
         """Send a notification without a read. Delivery is not guaranteed; failures are logged."""
@@ -149,10 +146,10 @@ class NixlEndpoint:
         try:
             while not self._stopping:
                 self._take_requests()
-                self._poll_transfers()
+                self._reader.poll()
                 self._poll_notices()
         except Exception as error:
-            log.exception("the NIXL thread died")
+            log.exception("The NIXL thread died")
             death = ProcessFailed(f"the NIXL thread died: {error or type(error).__name__}")
         finally:
             resolve(self._death, death)
@@ -161,7 +158,7 @@ class NixlEndpoint:
             self._fail_queued(why)
 
     def _fail_queued(self, why: str) -> None:
-        """Fail the reads that nobody will start; called in any thread."""
+        """Fail the queued reads; called in any thread."""
         with suppress(queue.Empty):
             while True:
                 item = self._inbox.get_nowait()
@@ -173,9 +170,9 @@ class NixlEndpoint:
         self._enter_thread()  # NIXL reaches a device's memory through this thread's context
         kinds = sorted({region.memory for region in self._regions})
         if "VRAM" in kinds:
-            # Where UCX sees no NVLink, which processes on one GPU do not need, it would read
-            # another's GPU memory by way of the host, at 0.5 GB/s. Later releases of NIXL set this
-            # themselves. Without a GPU, UCX warns that nothing uses it.
+            # Without NVLink, UCX would read another process's memory on the same GPU through the
+            # host, at 0.5 GB/s. Later releases of NIXL set this. Without a GPU, UCX warns that it
+            # is unused.
             os.environ.setdefault("UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "on")
         from nixl._api import nixl_agent, nixl_agent_config  # the build for PyTorch's CUDA
 
@@ -195,7 +192,7 @@ class NixlEndpoint:
             while True:
                 if isinstance(item, PendingRead):
                     self._reader.start(item)
-                elif isinstance(item, Question):
+                elif isinstance(item, Ping):
                     resolve(item.answer, None)
                 elif item is not None:
                     self._send(item)
@@ -204,7 +201,7 @@ class NixlEndpoint:
             pass
 
     def _pause(self) -> float | None:
-        """Return the seconds until the next look at NIXL; None if there is nothing to expect."""
+        """Return the seconds until the next poll of NIXL; None while nothing is expected."""
         if self._reader.in_later_step or self._serves():
             return _STEP_POLL_SECONDS
         if self._reader.busy:
@@ -220,18 +217,15 @@ class NixlEndpoint:
             self._sending_until = time.monotonic() + _SENDING_SECONDS
         except Exception as error:  # NIXL raises its own types
             self._reader.forget_peer(message.agent)
-            log.info("notifying %s failed: %s", message.agent, error or type(error).__name__)
+            log.info("Notifying %s failed: %s", message.agent, error or type(error).__name__)
 
     def _sends(self) -> bool:
-        """Return whether a notification sent lately may still need progress."""
+        """Whether a recently sent notification may still need progress."""
         return time.monotonic() < self._sending_until
 
     def _serves(self) -> bool:
-        """Return whether another process is reading this one's memory, as far as it has said."""
+        """Whether another process has announced a read of this one's memory that is not over."""
         return self._serving > 0 and time.monotonic() < self._serving_until
-
-    def _poll_transfers(self) -> None:
-        self._reader.poll()
 
     def _poll_notices(self) -> None:
         if self._on_notice is None and not self._sends():
@@ -242,14 +236,14 @@ class NixlEndpoint:
             self._failed_polls += 1
             if self._failed_polls == _FAILED_POLLS:
                 raise
-            log.warning("receiving notifications failed: %s", error or type(error).__name__)
+            log.warning("Receiving notifications failed: %s", error or type(error).__name__)
             return
         self._failed_polls = 0
         for notices in received.values():
             for notice in notices:
-                self._heard(notice)
+                self._on_notification(notice)
 
-    def _heard(self, notice: bytes) -> None:
+    def _on_notification(self, notice: bytes) -> None:
         if notice == READING:
             self._serving = self._serving + 1 if self._serves() else 1
             self._serving_until = time.monotonic() + _SERVING_SECONDS
@@ -258,11 +252,8 @@ class NixlEndpoint:
         try:
             if self._on_notice is not None:
                 self._on_notice(notice)
-        except Exception:  # a notice is what another process sent; it must not end this thread
-            log.exception("a notification could not be handled")
-
-
-# Makes a process's NIXL endpoint over its slab.
+        except Exception:  # input from another process must not end this thread
+            log.exception("A notification could not be handled")
 
 
 def endpoint_over(
@@ -272,7 +263,7 @@ def endpoint_over(
     on_notice: Callable[[bytes], None] | None = None,
     awaiting_notices: Callable[[], bool] = lambda: False,
 ) -> NixlEndpoint:
-    """Return an endpoint that is not started yet; `role` is how its name begins.
+    """Return an endpoint over a process's slab, not started yet; `role` begins its name.
 
     A restarted process is a new agent, so stale metadata cannot address its memory.
     """

@@ -1,4 +1,4 @@
-"""The reads of one NIXL agent: begun, polled, ended. NIXL itself is imported in nixl.py."""
+"""Drives the reads of one NIXL agent. NIXL itself is imported in nixl.py."""
 
 from __future__ import annotations
 
@@ -15,33 +15,28 @@ log = logging.getLogger(__name__)
 
 
 class Reader:
-    """Drives reads through their steps; all of it is called in the thread that owns the agent.
-
-    `send` delivers a message and does not raise.
-    """
+    """All methods are called in the agent's thread. `send` delivers a message without raising."""
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self.agent: Any = None  # set once it has been created
         self.had_failures = False
         self._send = send
         self._peers: dict[str, bytes] = {}
-        self._driven: set[str] = set()  # peers that have a part in being read
+        self._driven: set[str] = set()  # peers that must drive progress for a read
         self._active: list[PendingRead] = []
         self._late: list[PendingRead] = []  # timed out, still in progress
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to poll for."""
         return bool(self._active or self._late)
 
     @property
     def has_late(self) -> bool:
-        """Whether a read that timed out is still in progress."""
         return bool(self._late)
 
     @property
     def in_later_step(self) -> bool:
-        """Whether a read has finished its first step and waits for another one."""
+        """Whether a read has finished its first step and has further ones."""
         return any(read.step > 0 for read in self._active)
 
     def peer(self, agent: str, metadata: bytes) -> str:
@@ -61,35 +56,34 @@ class Reader:
         self._driven.discard(agent)
 
     def start(self, read: PendingRead) -> None:
-        """Begin a read's first step; if that fails, the read has failed."""
+        """Begin a read's first step; an error fails the read."""
         agent = read.request.agent
         try:
             self._prepare_step(read)
             if agent in self._driven and not read.in_last_step:
                 self.agent.send_notif(agent, READING)
             self.agent.transfer(read.handles[0])
-        except Exception as error:  # NIXL raises its own types; each means that this read failed
+        except Exception as error:  # NIXL raises its own types
             self._fail(read, str(error) or type(error).__name__)
             return
         read.deadline = time.monotonic() + read.request.deadline_seconds
         self._active.append(read)
-        with suppress(Exception):  # it would be raised again when the step is due
+        with suppress(Exception):  # raised again when the step is due
             while len(read.handles) < len(read.request.steps):
                 self._prepare_step(read)
 
     def poll(self) -> None:
-        """Begin the next steps of reads that are due for one, and end those that are over."""
+        """Advance reads to their next steps, and end finished ones."""
         now = time.monotonic()
         self._active = [read for read in self._active if self._goes_on(read, now)]
         self._late = [read for read in self._late if not self._ends_late(read)]
 
     def fail_all(self, why: str) -> None:
-        """Fail the reads in progress. NIXL may still write to their memory: none has ended."""
+        """Fail the reads in progress without ending them: NIXL may still write to their memory."""
         for read in self._active:
             resolve(read.outcome, TransferFailed(why))
 
     def _prepare_step(self, read: PendingRead) -> None:
-        """Prepare the next step, so that it can begin as soon as the one before has finished."""
         request, number = read.request, len(read.handles)
         step, is_last = request.steps[number], number == len(request.steps) - 1
         handle = self.agent.initialize_xfer(
@@ -106,7 +100,7 @@ class Reader:
         return self.agent.get_xfer_descs(rows, regions[0].memory)
 
     def _goes_on(self, read: PendingRead, now: float) -> bool:
-        """Return whether the read is still in progress and somebody waits for it."""
+        """Return whether the read is still in progress and awaited."""
         state = self._state(read)
         unwanted = now >= read.deadline or read.outcome.cancelled()
         if state == "DONE" and read.in_last_step:
@@ -116,16 +110,18 @@ class Reader:
             self._fail(read, state)
             return False
         if unwanted:
-            # Kept until the step has ended, in this poll or a later one.
+            # Kept until the step has ended.
             self._late.append(read)
             seconds = read.request.deadline_seconds
-            what = f"reading from {read.request.agent} took longer than {seconds:g} s"
-            resolve(read.outcome, TransferFailed(what))
+            error = TransferFailed(
+                f"reading from {read.request.agent} took longer than {seconds:g} s"
+            )
+            resolve(read.outcome, error)
             return False
         return state == "PROC" or (self._next_step(read) and self._goes_on(read, now))
 
     def _next_step(self, read: PendingRead) -> bool:
-        """Begin the step that follows one that is done; return False if that failed."""
+        """Begin the next step; returns False if that failed."""
         read.step += 1
         try:
             if read.step == len(read.handles):
@@ -134,8 +130,8 @@ class Reader:
         except Exception as error:
             self._fail(read, str(error) or type(error).__name__)
             return False
-        # Where processes share memory a header is there at once. Elsewhere its owner must drive
-        # progress, and does so more often when it knows of a read.
+        # With shared memory the header arrives at once. Otherwise its owner must drive progress,
+        # and polls more often after a READING message.
         if self._state(read) == "PROC":
             self._driven.add(read.request.agent)
         return True
@@ -145,7 +141,7 @@ class Reader:
         if state == "PROC":
             return False
         if state == "DONE" and not read.in_last_step:
-            # The last step, which would have brought the notice, is left out.
+            # The last step, which would have delivered the notice, is skipped.
             request = read.request
             self._send(Message(request.agent, request.agent_metadata, request.notice))
         self._release(read)
@@ -173,4 +169,4 @@ class Reader:
             try:
                 self.agent.release_xfer_handle(handle)
             except Exception as error:
-                log.warning("releasing a transfer handle failed: %s", error)
+                log.warning("Releasing a transfer handle failed: %s", error)

@@ -1,4 +1,4 @@
-"""What a NIXL endpoint is asked for: reads of another process's memory, and notifications."""
+"""Commands to a NIXL endpoint: reads of another process's memory, and notifications."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-# Sent to an owner whose memory cannot be read without it, when a read of several steps begins.
+# Sent when a read of several steps begins, to an owner that must drive progress for it.
 READING = b"reading"
 
 
@@ -23,10 +23,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Step:
-    """One transfer of a read: `remote` regions into the `local` ones, pairwise.
-
-    The regions of a side are of one kind of memory.
-    """
+    """One transfer: `remote` regions into `local` ones, pairwise; one kind of memory per side."""
 
     remote: tuple[Region, ...]
     local: tuple[Region, ...]
@@ -34,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True)
 class SlotRegions:
-    """Where a window is: its embeddings, and the header that identifies them."""
+    """The embeddings of a window, and the header that identifies them."""
 
     payload: Region
     header: Region
@@ -45,7 +42,7 @@ def payloads_then_headers(
 ) -> tuple[Step, Step]:
     """Return the steps that read windows, pairwise: all embeddings, then all headers.
 
-    As a header is when it is read, so were its embeddings when they were read (layout.py).
+    The header, read second, verifies the embeddings (layout.py).
     """
     return (
         Step(tuple(p.payload for p in remote), tuple(p.payload for p in local)),
@@ -55,10 +52,10 @@ def payloads_then_headers(
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """A read of one agent's memory, in steps: each begins when the one before has finished.
+    """A read of one agent's memory in consecutive steps.
 
-    NIXL delivers `notice` to that agent when the last step has finished. If a step ends after
-    the deadline, the rest is left out and the notice sent alone.
+    NIXL delivers `notice` to that agent when the last step has finished. If a step ends after the
+    deadline, the remaining steps are skipped and the notice is sent alone.
     """
 
     agent: str
@@ -77,8 +74,8 @@ class Message:
     notice: bytes
 
 
-class Question:
-    """Whether the thread still runs."""
+class Ping:
+    """Asks the endpoint's thread for an answer."""
 
     def __init__(self) -> None:
         self.answer: Future[None] = Future()
@@ -95,17 +92,16 @@ class PendingRead:
         self.request = request
         self.outcome: Future[None] = Future()
         self.ended: Future[None] = Future()
-        self.step = 0  # the number of the one in progress
-        self.handles: list[Any] = []  # NIXL's, of the steps in their order
+        self.step = 0  # index of the step in progress
+        self.handles: list[Any] = []  # NIXL's handles, in the order of the steps
         self.deadline = 0.0
 
     @property
     def in_last_step(self) -> bool:
-        """Whether nothing is left to begin."""
         return self.step == len(self.request.steps) - 1
 
 
-Asked = PendingRead | Message | Question | None  # None wakes the thread
+Command = PendingRead | Message | Ping | None  # None wakes the thread
 
 
 def resolve(future: Future[None], error: Exception | None) -> None:

@@ -1,4 +1,4 @@
-"""What all slabs have in common: slots, their headers, and the order in which they are written."""
+"""The base class of slabs: slots, their headers, and the order in which they are written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.embeddings.reads import Region, SlotRegions
 
 
 class Slab(ABC):
-    """`count` slots: embeddings in some kind of memory, headers always in the host's.
+    """`count` slots: embeddings in host or device memory, headers always in host memory.
 
     Writing order: `invalidate`, `fill`, `synchronize`, `commit`. One `synchronize` covers all slots
     filled before it. One writer at a time; any number of readers.
@@ -29,22 +29,19 @@ class Slab(ABC):
 
     @abstractmethod
     def exported(self) -> dict[str, Any]:
-        """Return what another process needs to attach to it (see slabs.py), as plain values."""
+        """Return, as plain values, the parameters that `slabs.attach` takes."""
 
     @abstractmethod
     def open(self) -> None:
-        """Open another process's slab, in a process that was started for good.
-
-        Raises ProcessFailed if the device refuses it.
-        """
+        """Map another process's slab now. Raises ProcessFailed if the device refuses it."""
 
     @abstractmethod
     def unlink(self) -> None:
-        """Refuse further processes; those that are attached keep it."""
+        """Refuse further processes; attached processes keep the slab."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of another process's slab."""
+        """Unmap another process's slab."""
 
     # ── for transfers ───────────────────────────────────────────────────────
 
@@ -59,7 +56,7 @@ class Slab(ABC):
         return self.payloads, Region(self._headers.ctypes.data, self.count * HEADER_BYTES)
 
     def regions_of(self, index: int, length: int) -> SlotRegions:
-        """Return where a slot's first `length` embeddings and its header are."""
+        """Return the regions of a slot's first `length` embeddings and of its header."""
         payloads, headers = self.regions
         return SlotRegions(
             Region(
@@ -78,20 +75,20 @@ class Slab(ABC):
     # ── for writers ─────────────────────────────────────────────────────────
 
     def invalidate(self, index: int) -> None:
-        """Clear a slot's header, so that nobody takes what is written next for what was there."""
+        """Clear a slot's header, so that readers do not take new embeddings for the old ones."""
         self.header(index)[:] = 0
 
     @abstractmethod
     def fill(self, index: int, payload: Any) -> None:
         """Begin to write embeddings into an invalidated slot.
 
-        `payload` is whole rows: bytes of the host, shape (bytes,), or what the kind of slab takes
-        besides. Raises ValueError unless they are 1 to `max_length` embeddings.
+        `payload` is whole rows as host bytes, shape (bytes,). Raises ValueError unless they are 1
+        to `max_length` embeddings.
         """
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all that this thread has filled or gathered is done."""
+        """Wait until every `fill` and `gather` of this thread is complete."""
 
     def commit(self, index: int, key: str, generation: int, length: int) -> None:
         """Write the header of a filled slot, after which its content verifies."""
@@ -118,23 +115,25 @@ class Slab(ABC):
 
     @abstractmethod
     def checksum(self, index: int, length: int) -> int | None:
-        """Return the crc32 of a slot's first `length` embeddings; None if it costs too much."""
+        """Return the crc32 of a slot's first `length` embeddings; None for a device."""
 
     @abstractmethod
     def gather(self, slots: Sequence[tuple[int, int]]) -> Sequence[Any]:
-        """Copy the embeddings of `slots` (index, length), each to new memory of its own.
+        """Copy the embeddings of `slots` (index, length), each to its own new memory.
 
-        These are arrays of bytes, or tensors of bytes on a device, there after `synchronize`.
+        Returns arrays of bytes, or tensors of bytes on a device, complete after `synchronize`.
         """
 
     def mismatch(self, index: int, key: str, generation: int, length: int) -> str | None:
-        """Return None if the slot's header has these values, else how it differs."""
+        """Return how the slot's header differs from these values; None if it does not."""
+        if not 0 <= index < self.count:
+            return f"slot {index} is outside the slab"
         return self.layout.mismatch(self.header(index), key, generation, length)
 
     def verify(self, index: int, key: str, generation: int, length: int) -> None:
         """Raise TransferFailed unless the header has these values and the checksum matches.
 
-        A slot that was written on a device has none, and none is computed there.
+        The checksum is not compared where the writer's or the reader's slab is on a device.
         """
         if (wrong := self.mismatch(index, key, generation, length)) is not None:
             raise TransferFailed(wrong)

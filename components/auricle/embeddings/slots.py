@@ -1,17 +1,17 @@
 """A content-addressed cache of slots with pins. No I/O.
 
-Both ends of a transfer use it: in the encode worker a pin is a lease, which the reader or
-a deadline ends; in the PD worker a pin is a request in flight.
+Both ends of a transfer use it: in the encode worker a pin is a lease, which the reader or a
+deadline ends; in the PD worker a pin is a request in flight.
 
-Superseded windows are evicted first, then partial ones, then finished ones, and within each
-class the least recently used. A pinned slot is never evicted.
+Superseded windows are evicted first, then partial ones, then finished ones; within each class the
+least recently used. A pinned slot is never evicted.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from auricle.core.errors import Overloaded
 
@@ -31,46 +31,45 @@ class Slot:
     evict_on_unpin: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
+class SlotRef:
+    """One audio item of a prompt: the slot of its `length` embeddings in the landing slab."""
+
+    key: str
+    slot: int
+    generation: int
+    length: int
+
+
 class SlotTable:
     """`count` slots and the keys of their contents. Not thread-safe."""
 
-    count: int
-    evictions: int = 0
-    _slots: list[Slot] = field(init=False)
-    _by_key: dict[str, Slot] = field(init=False, default_factory=dict)
-    # Indices of the slots with a key, least recently used first.
-    _recency: OrderedDict[int, None] = field(init=False, default_factory=OrderedDict)
-    _free: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.count < 1:
-            raise ValueError(f"a slab needs at least one slot, got {self.count}")
-        self._slots = [Slot(index) for index in range(self.count)]
-        self._free = list(range(self.count - 1, -1, -1))
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"a slab needs at least one slot, got {count}")
+        self.count = count
+        self._slots = [Slot(index) for index in range(count)]
+        self._free = list(range(count - 1, -1, -1))
+        self._by_key: dict[str, Slot] = {}
+        # Indices of the slots with a key, least recently used first.
+        self._recency: OrderedDict[int, None] = OrderedDict()
 
     @property
     def in_use(self) -> int:
-        """Number of slots that are not free."""
         return self.count - len(self._free)
 
     @property
     def pinned(self) -> int:
-        """Number of slots that cannot be evicted now."""
         return sum(1 for slot in self._slots if slot.pins)
 
     def find(self, key: str) -> Slot | None:
-        """Return the ready slot of `key` and mark it most recently used; None if there is none."""
+        """Return the ready slot of `key` and mark it most recently used; None without one."""
         slot = self._by_key.get(key)
         if slot is None or not slot.ready:
             return None
         self._recency.move_to_end(slot.index)
         slot.superseded = False
         return slot
-
-    def holding(self, key: str) -> Slot | None:
-        """Return the slot of `key`, ready or still being filled; None if there is none."""
-        return self._by_key.get(key)
 
     def allocate(self, key: str, length: int, *, partial: bool) -> Slot:
         """Return a pinned slot for `length` embeddings, evicting one if needed; not ready yet.
@@ -118,10 +117,10 @@ class SlotTable:
             self._free.append(slot.index)
 
     def evict(self, index: int, generation: int) -> bool:
-        """Evict content that is wrong: `find` no longer returns it.
+        """Evict corrupt content: `find` no longer returns it.
 
         A pinned slot is free once its last pin has ended. Returns False if the slot does not
-        hold that generation, or does not exist.
+        exist or holds another generation.
         """
         if not 0 <= index < self.count:
             return False
@@ -143,19 +142,12 @@ class SlotTable:
 
     def _take_victim(self) -> Slot:
         candidates = (self._slots[i] for i in self._recency)
-        best: Slot | None = None
-        for slot in candidates:
-            if slot.pins or not slot.ready:
-                continue
-            if best is None or _rank(slot) < _rank(best):
-                best = slot
-            if best is not None and _rank(best) == 0:
-                break
-        if best is None:
+        # `min` returns the first of equal ranks, the least recently used.
+        victim = min((s for s in candidates if s.ready and not s.pins), key=_rank, default=None)
+        if victim is None:
             raise Overloaded(f"all {self.count} slots of the slab are in use; try again")
-        self.evictions += 1
-        self._forget(best)
-        return best
+        self._forget(victim)
+        return victim
 
     def _forget(self, slot: Slot) -> None:
         if slot.key is not None:
@@ -165,13 +157,9 @@ class SlotTable:
 
 
 def _rank(slot: Slot) -> int:
-    """Return the eviction class; the smallest is evicted first."""
     if slot.superseded:
         return 0
     return 1 if slot.partial else 2
-
-
-# Leases on slots: granted with the reply, ended by the reader or by a deadline. No I/O.
 
 
 @dataclass(frozen=True)
@@ -192,7 +180,6 @@ class LeaseBook:
         self._open: dict[int, Lease] = {}
         self._by_deadline: list[tuple[float, int]] = []
         self._next = 1
-        self.expired = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -215,23 +202,9 @@ class LeaseBook:
         return True
 
     def expire(self, now: float) -> int:
-        """End the leases whose deadline is at or before `now`, and return how many those were."""
+        """End the leases whose deadline is at or before `now`; returns their number."""
         ended = 0
         while self._by_deadline and self._by_deadline[0][0] <= now:
             _, number = heapq.heappop(self._by_deadline)
             ended += self.release(number)
-        self.expired += ended
         return ended
-
-
-# Where the embeddings of a request's windows are. No I/O.
-
-
-@dataclass(frozen=True)
-class SlotRef:
-    """One audio item of a prompt: the slot of its `length` embeddings in the landing slab."""
-
-    key: str
-    slot: int
-    generation: int
-    length: int

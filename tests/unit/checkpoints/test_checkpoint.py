@@ -85,7 +85,7 @@ def test_the_fingerprint_is_of_the_content_not_of_the_name(copy: Path) -> None:
         ("audio_config", {"num_mel_bins": 80}, "num_mel_bins is 80, expected 128"),
         ("audio_config", {"output_dim": 64}, "output_dim is 64 but text_config.hidden_size is 192"),
         ("audio_config", {"encoder_attention_heads": 7}, "d_model 160 is not divisible"),
-        ("audio_config", {"d_model": 320}, r"has shape \(160,\), but config.json says \(320,\)"),
+        ("audio_config", {"d_model": 320}, r"has shape \(160,\), but config.json expects \(320,\)"),
         ("text_config", {"vocab_size": 5}, "audio_token_id is .*, expected an id below"),
         ("text_config", {"num_hidden_layers": 9}, "lack `thinker.model.layers.8"),
     ],

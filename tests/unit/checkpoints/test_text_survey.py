@@ -102,8 +102,11 @@ def _without_last_layer(weights: dict[str, Any]) -> None:
             lambda path: _config(path, vocab_size=1000),
             r"1000 tokens \(vocab_size\).*embed_tokens.weight` has shape \(1152, 64\)",
         ),
-        (lambda path: _config(path, num_hidden_layers=3), "lack layer 2 of the 3"),
-        (lambda path: _weights(path, _without_last_layer), "lack layer 1 of the 2"),
+        (lambda path: _config(path, num_hidden_layers=3), "lack layer 2, counted from 0, of the 3"),
+        (
+            lambda path: _weights(path, _without_last_layer),
+            "lack layer 1, counted from 0, of the 2",
+        ),
         (
             lambda path: (path / "model.safetensors").write_bytes(b"no weights"),
             "not a readable safetensors file",

@@ -16,13 +16,11 @@ import torch
 from auricle.config.settings import PdWorkerSettings
 from auricle.core.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
 from auricle.embeddings import cuda, slabs
-from auricle.embeddings import placement as slab_place
 from auricle.embeddings.cuda import CudaDriver, CudaMemory
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
 from auricle.embeddings.nixl import cuda_majors
-from auricle.embeddings.placement import slab_device, why_not_on
-from auricle.embeddings.slabs import FakeDeviceMemory
+from auricle.embeddings.slabs import FakeDeviceMemory, slab_device, why_not_on
 from auricle.launcher.config import load_config, settings_for
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.pd import main
@@ -54,8 +52,8 @@ class Queued(FakeDeviceMemory):
 
 def queued_slab(count: int = 4) -> tuple[DeviceSlab, Queued]:
     payloads, headers = DeviceSlab.sizes(LAYOUT, count)
-    memory = Queued(Mapped.private(payloads))
-    return DeviceSlab(LAYOUT, count, Mapped.private(headers), memory), memory
+    memory = Queued(Mapped(payloads))
+    return DeviceSlab(LAYOUT, count, Mapped(headers), memory), memory
 
 
 def rows(value: float, length: int = 3) -> torch.Tensor:
@@ -190,14 +188,16 @@ def test_the_nixl_of_the_locks_is_built_for_the_cuda_of_their_pytorch() -> None:
 def test_a_choice_is_heeded_or_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slab_place, "cuda_majors", lambda: (13,))
-    monkeypatch.setattr(slab_place.torch.version, "cuda", "13.0")
+    monkeypatch.setattr(slabs, "cuda_majors", lambda: (13,))
+    monkeypatch.setattr(slabs.torch.version, "cuda", "13.0")
     monkeypatch.delenv("UCX_TLS", raising=False)
     assert slab_device("auto", "cuda:1", "W") == slab_device("device", "cuda:1", "W") == "cuda:1"
     assert slab_device("host", "cuda", "W") is slab_device("auto", None, "W") is None
     monkeypatch.setenv("UCX_TLS", "tcp")
     assert slab_device("auto", "cuda", "W") is None
-    assert "embeddings are in host memory and not on the GPU: UCX_TLS is 'tcp'" in caplog.text
+    assert (
+        "Embeddings are kept in host memory instead of on the GPU: UCX_TLS is 'tcp'" in caplog.text
+    )
     with pytest.raises(SettingsError, match="W: slab is device, but UCX_TLS is 'tcp'"):
         slab_device("device", "cuda", "W")
 
@@ -269,7 +269,7 @@ def test_memory_is_allocated_exported_opened_and_closed() -> None:
 @pytest.mark.parametrize("fails", ["cuMemAlloc_v2", "cuIpcOpenMemHandle_v2"])
 def test_what_the_driver_refuses_is_named(fails: str) -> None:
     driver = CudaDriver(Library(fails))
-    with pytest.raises(ProcessFailed, match=f"{fails} says CUDA_ERROR_OUT_OF_MEMORY"):
+    with pytest.raises(ProcessFailed, match=f"{fails} returned CUDA_ERROR_OUT_OF_MEMORY"):
         driver.allocate(1 << 50)
         driver.open(ctypes.string_at(b"\0" * 64, 64))
 
@@ -302,7 +302,7 @@ def test_memory_may_be_exported_and_closed_in_other_threads(library: WithContext
     memory = CudaMemory.allocate("cuda", 4096)
     with ThreadPoolExecutor(1) as other:
         theirs = CudaMemory.open(other.submit(memory.handle).result())
-    theirs.open_now()
+    _ = theirs.bytes
     assert len(library.opened) == 1
     with ThreadPoolExecutor(1) as other:
         other.submit(theirs.close).result()
@@ -312,6 +312,6 @@ def test_memory_may_be_exported_and_closed_in_other_threads(library: WithContext
 def test_memory_that_could_not_be_opened_is_not_closed(library: WithContexts) -> None:
     theirs = CudaMemory.open(CudaMemory.allocate("cuda", 4096).handle())
     library.fails = "cuIpcOpenMemHandle_v2"
-    with pytest.raises(ProcessFailed, match="cuIpcOpenMemHandle_v2 says CUDA_ERROR"):
-        theirs.open_now()
+    with pytest.raises(ProcessFailed, match="cuIpcOpenMemHandle_v2 returned CUDA_ERROR"):
+        _ = theirs.bytes
     theirs.close()

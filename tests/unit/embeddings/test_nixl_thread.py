@@ -105,10 +105,10 @@ async def test_the_owner_looks_more_often_while_it_is_read(
     monkeypatch.setattr("auricle.embeddings.nixl._SERVING_SECONDS", 60.0)
     usual = endpoint._pause()
     assert usual is not None
-    endpoint._heard(READING)
+    endpoint._on_notification(READING)
     faster = endpoint._pause()
     assert faster is not None and faster < usual
-    endpoint._heard(b"7")  # the read's notice
+    endpoint._on_notification(b"7")  # the read's notice
     assert endpoint._pause() == usual
     assert endpoint.heard[-1] == b"7"  # type: ignore[attr-defined]
     assert READING not in endpoint.heard  # type: ignore[attr-defined]

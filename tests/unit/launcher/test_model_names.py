@@ -124,7 +124,7 @@ def test_a_folder_without_a_record_is_not_there(models: Path) -> None:
 def test_a_name_that_was_not_pulled_says_how_to_get_it(name: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
         component_settings("Processor", None, [f"--Common.model={name}"])
-    assert f"Common.model: {name} is no folder here" in str(refused.value)
+    assert f"Common.model: {name} is neither a folder nor a pulled model" in str(refused.value)
     assert said in str(refused.value)
 
 

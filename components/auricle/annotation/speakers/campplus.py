@@ -1,8 +1,8 @@
-"""CAM++: a voice as a vector, after "CAM++: A Fast and Efficient Network for Speaker
-Verification Using Context-Aware Masking" (arXiv 2303.00332).
+"""CAM++ speaker embeddings: "CAM++: A Fast and Efficient Network for Speaker Verification Using
+Context-Aware Masking" (arXiv 2303.00332).
 
-The forward pass in torch's functions over the published weights. A batch norm that follows a
-convolution is folded into it; one that precedes it stays a scale and a shift.
+The forward pass runs in torch functions over the published weights. A batch norm after a
+convolution is folded into it; one before it stays a scale and a shift.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.errors import CheckpointError
 
 _EPSILON = 1e-5  # of the batch norms
-_MASK_FRAMES = 100  # frames that share a context of the mask, beside the whole window's
+_MASK_FRAMES = 100  # frames that share a mask context, in addition to the window's
 _DILATIONS = (1, 2, 2)  # of the dense blocks
 _Affine = tuple[Tensor, Tensor]
 
@@ -33,10 +33,10 @@ class CamPlusPlus:
         self._weights, self._device = weights, device
         try:
             self._head = self._read_head()
-            self._first = self._convolution("xvector.tdnn.linear", "xvector.tdnn.nonlinear")
+            self._first = self._folded("xvector.tdnn.linear", "xvector.tdnn.nonlinear.batchnorm")
             self._blocks = [self._read_block(number) for number in (1, 2, 3)]
             self._last = self._norm("xvector.out_nonlinear.batchnorm")
-            self._dense = self._convolution("xvector.dense.linear", "xvector.dense.nonlinear")
+            self._dense = self._folded("xvector.dense.linear", "xvector.dense.nonlinear.batchnorm")
         except KeyError as error:
             raise CheckpointError(f"the speaker model's weights lack {error}") from None
         self.width = len(self._dense[1])
@@ -55,7 +55,7 @@ class CamPlusPlus:
         return functional.normalize(functional.linear(pooled.T, weight.squeeze(-1), bias), dim=1)
 
     def _image(self, x: Tensor) -> Tensor:
-        """The two-dimensional part; returns (n, channels, frames)."""
+        """Run the 2D convolutions; returns (n, channels, frames)."""
         first, blocks, last = self._head
         x = functional.relu(functional.conv2d(x, *first, padding=1))
         for one, two, shortcut, stride in blocks:
@@ -85,9 +85,6 @@ class CamPlusPlus:
         weight, (scale, shift) = self._tensor(f"{convolution}.weight"), self._norm(norm)
         return weight * scale.view(-1, *[1] * (weight.dim() - 1)), shift.squeeze(1)
 
-    def _convolution(self, name: str, after: str) -> _Affine:
-        return self._folded(name, f"{after}.batchnorm")
-
     def _read_head(
         self,
     ) -> tuple[_Affine, list[tuple[_Affine, _Affine, _Affine | None, int]], _Affine]:
@@ -103,7 +100,7 @@ class CamPlusPlus:
                 blocks.append((one, two, shortcut, stride))
         first = self._folded("head.conv1", "head.bn1")
         if first[0].shape[1:] != (1, 3, 3) or self._tensor("head.conv2.weight").dim() != 4:
-            raise CheckpointError("the speaker model's weights are not those of a CAM++")
+            raise CheckpointError("the speaker model's weights are not a CAM++ model's")
         return first, blocks, self._folded("head.conv2", "head.bn2")
 
     def _read_block(self, number: int) -> _DenseBlock:
@@ -116,7 +113,7 @@ class CamPlusPlus:
             layers.append(
                 _DenseLayer(
                     self._norm(f"{at}.nonlinear1.batchnorm"),
-                    _product(self._convolution(f"{at}.linear1", f"{at}.nonlinear2")),
+                    _product(self._folded(f"{at}.linear1", f"{at}.nonlinear2.batchnorm")),
                     self._tensor(f"{at}.cam_layer.linear_local.weight"),
                     _product((mask[0], mask[1])),
                     _product((mask[2], mask[3])),
@@ -134,7 +131,7 @@ _MASK_PARTS = ("linear1.weight", "linear1.bias", "linear2.weight", "linear2.bias
 
 
 class _DenseLayer:
-    """A layer whose output, weighted by a mask from its context, is added to its input's rows.
+    """A layer whose output, masked by its context, is appended to its input's channels.
 
     Inputs and outputs are (channels, windows, frames).
     """
@@ -148,13 +145,14 @@ class _DenseLayer:
 
     def __call__(self, x: Tensor, dilation: int) -> Tensor:
         x = functional.relu_(_times(self._narrow, _activated(x, self._norm)))
-        before, heard, after = (self._taps @ x.flatten(1)).view(3, -1, *x.shape[1:]).unbind()
-        heard[..., dilation:] += before[..., :-dilation]
-        heard[..., :-dilation] += after[..., dilation:]
+        before, local, after = (self._taps @ x.flatten(1)).view(3, -1, *x.shape[1:]).unbind()
+        local[..., dilation:] += before[..., :-dilation]
+        local[..., :-dilation] += after[..., dilation:]
         parts = functional.avg_pool1d(x, _MASK_FRAMES, _MASK_FRAMES, ceil_mode=True)
         context = x.mean(-1, keepdim=True) + parts
         mask = _times(self._excite, functional.relu_(_times(self._squeeze, context)))
-        return heard * _at_frames(torch.sigmoid(mask), x.shape[-1])
+        by_frame = torch.sigmoid(mask).repeat_interleave(_MASK_FRAMES, -1)[..., : x.shape[-1]]
+        return local * by_frame
 
 
 class _DenseBlock:
@@ -162,14 +160,14 @@ class _DenseBlock:
         self._layers, self._norm, self._transit = layers, norm, transit
 
     def __call__(self, x: Tensor, dilation: int) -> Tensor:
-        # Rows of all layers at once: to add them one by one would copy those before each time.
+        # Allocated once for all layers: concatenating would copy the earlier rows each time.
         width = len(x)
         rows = x.new_empty(self._transit.shape[1], *x.shape[1:])
         rows[:width] = x
         for layer in self._layers:
-            heard = layer(rows[:width], dilation)
-            rows[width : width + len(heard)] = heard
-            width += len(heard)
+            new = layer(rows[:width], dilation)
+            rows[width : width + len(new)] = new
+            width += len(new)
         return (self._transit @ _activated(rows, self._norm).flatten(1)).view(-1, *x.shape[1:])
 
 
@@ -179,7 +177,7 @@ def _activated(x: Tensor, norm: _Affine) -> Tensor:
 
 
 def _product(convolution: _Affine) -> _Affine:
-    """Return weight and bias of a convolution over single frames as those of a product."""
+    """Return a convolution over single frames as a matrix product's weight and bias."""
     weight, bias = convolution
     return weight.squeeze(-1), bias.unsqueeze(1)
 
@@ -189,15 +187,10 @@ def _times(product: _Affine, x: Tensor) -> Tensor:
     return torch.addmm(bias, weight, x.flatten(1)).view(-1, *x.shape[1:])
 
 
-def _at_frames(parts: Tensor, frames: int) -> Tensor:
-    """Return what is known of each part of 100 frames at each of so many frames."""
-    return parts.repeat_interleave(_MASK_FRAMES, -1)[..., :frames]
-
-
-# Kaldi's log-mel filter bank, which speaker models are trained on, for 16 kHz audio.
+# Kaldi's log-mel filter bank for 16 kHz audio, the input that speaker models are trained on.
 
 BINS = 80
-FRAME = SAMPLE_RATE * 25 // 1000  # samples under one frame's window
+FRAME = SAMPLE_RATE * 25 // 1000  # samples per frame
 HOP = SAMPLE_RATE // 100
 _FFT = 512
 _PRE_EMPHASIS = 0.97
@@ -205,7 +198,7 @@ _LEAST = float(np.finfo(np.float32).eps)
 
 
 class FilterBank:
-    """Computes filter-bank frames on one device. Equal to Kaldi's without dither."""
+    """Computes filter-bank frames on one device, equal to Kaldi's without dither."""
 
     def __init__(self, device: torch.device) -> None:
         filters = mel_filter_bank(

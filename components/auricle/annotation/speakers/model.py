@@ -1,7 +1,7 @@
-"""What a diarize worker asks of a speaker model. No I/O.
+"""The interface of speaker models. No I/O.
 
-All that a model knows of a session is the state that it returned for the segment before. It is
-kept with the session, so any worker with the same model can go on.
+A model's only knowledge of a session is the state that it returned for the previous segment. The
+session keeps it, so any worker with the same model can continue.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 NO_SPEAKER_MODEL = (
-    "this deployment has no speaker model, so nobody knows who speaks: ask without that, or have "
-    "graphs.e_pd_diarize served, with Common.speaker_model"
+    "this deployment has no speaker model: ask without speakers, or serve graphs.e_pd_diarize with "
+    "Common.speaker_model"
 )
-# The most voices that one session can have, and the bytes of its state: resume tokens carry it.
+# Limits of a session: voices, and bytes of state, which resume tokens carry.
 MOST_SPEAKERS = 16
 MOST_STATE_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class SpeakerSegment:
-    """A segment: 16 kHz mono samples, (n,) int16, and the state after the segment before it.
+    """A segment: 16 kHz mono samples, (n,) int16, and the state after the previous segment.
 
-    `most` speakers are told apart in the session. `state` is empty in the first segment.
+    The session has at most `most` speakers. `state` is empty in the first segment.
     """
 
     pcm: npt.NDArray[np.int16]
@@ -36,7 +36,7 @@ class SpeakerSegment:
 
 @dataclass(frozen=True)
 class SpeakerSpan:
-    """A speaker, counted from 1, speaks from `start` to `end`, samples of the segment."""
+    """A speaker, counted from 1, speaks from sample `start` to sample `end` of the segment."""
 
     speaker: int
     start: int
@@ -45,23 +45,23 @@ class SpeakerSpan:
 
 @dataclass(frozen=True)
 class Diarized:
-    """Who spoke in a segment: turns in order, none overlapping, and the state after it."""
+    """A segment's turns, in order and not overlapping, and the state after it."""
 
     turns: tuple[SpeakerSpan, ...]
     state: bytes
 
 
 class SpeakerModel(Protocol):
-    """Tells who speaks. Called from one thread."""
+    """Finds who speaks. Called from one thread."""
 
     def diarize(self, batch: Sequence[SpeakerSegment]) -> list[Diarized]:
-        """Return who speaks in each segment; segments of one batch are of different sessions.
+        """Return the turns of each segment; the segments of a batch are of different sessions.
 
-        The answer depends on the segment and its state only, which was checked.
+        The answer depends only on the segment and its state, which was checked.
         """
 
     def check(self, state: bytes) -> None:
-        """Raise BadRequest unless `state` is one of this model's, or empty; at once."""
+        """Raise BadRequest unless `state` is empty or this model's; does not block."""
 
     def warm_up(self) -> None:
         """Run once on silence. Raises whatever the device raises."""

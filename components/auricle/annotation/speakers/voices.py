@@ -1,11 +1,11 @@
-"""The voices of a session, told apart as segments come. No I/O.
+"""Online clustering of a session's voices, segment by segment. No I/O.
 
-A voice is the mean of the vectors of its windows; the mean's length says how alike they are. A
-segment's windows are grouped first, then each group is matched to the voice that it resembles,
-measured by how much that voice resembles itself: synthetic voices hardly vary, people do.
+A voice is the mean of its windows' vectors; the mean's length measures how alike they are. A
+segment's windows are grouped first, then each group is matched to the most similar voice, relative
+to the similarity within that voice: synthetic voices hardly vary, human ones do.
 
-The state is a pure function of the state before and the segment's vectors. It is rounded to bytes
-after each segment, also where the session stays, so that nothing depends on whether it moved.
+The state is a pure function of the previous state and the segment's vectors. It is rounded to bytes
+after each segment, so that the result does not depend on whether the session moved.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Vectors = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.intp]
 
 _ALIKE = 0.6  # mean cosine of the windows of one group within a segment
-_SHARE = 0.8  # of a voice's likeness to itself that a group of the same voice reaches
-# Likeness of windows to their voice that is assumed until so many windows are known.
+_SHARE = 0.8  # of a voice's similarity to itself that a group of the same voice reaches
+# Assumed similarity of windows to their voice, with the weight of this number of windows.
 _TYPICAL, _TYPICAL_WINDOWS = 0.75, 4
-_NEW_WINDOWS = 2  # a new voice needs so many; fewer may be two voices at once, or a cough
-_MOST_WEIGHT = 400  # windows that a voice's mean stands for: five minutes, then it drifts
+_NEW_WINDOWS = 2  # minimum of a new voice; one may be two voices at once, or a cough
+_MOST_WEIGHT = 400  # windows in a voice's mean: five minutes, then it drifts
 _LEVELS = 127
 _HEAD = struct.Struct("<8sB")
 _VOICE = struct.Struct("<Hf")
@@ -43,15 +43,14 @@ class Voice:
     windows: int
 
     def resembles(self, mean: Vectors) -> float:
-        """Return how well a group's mean fits: at least 1 if it is of this voice."""
+        """Return how well a group's mean fits: at least 1 for this voice."""
         own = float(np.linalg.norm(self.mean))
         cosine = float(self.mean @ mean) / max(own * float(np.linalg.norm(mean)), 1e-9)
-        known = self.windows + _TYPICAL_WINDOWS
-        likeness = (own * self.windows + _TYPICAL * _TYPICAL_WINDOWS) / known
+        count = self.windows + _TYPICAL_WINDOWS
+        likeness = (own * self.windows + _TYPICAL * _TYPICAL_WINDOWS) / count
         return cosine / (_SHARE * likeness)
 
     def with_windows(self, vectors: Vectors) -> Voice:
-        """Return the voice after more of its windows."""
         weight = min(self.windows, _MOST_WEIGHT)
         total = weight + len(vectors)
         return Voice((self.mean * weight + vectors.sum(0)) / total, min(total, _MOST_WEIGHT))
@@ -60,31 +59,31 @@ class Voice:
 def assign_voices(
     voices: tuple[Voice, ...], vectors: Vectors, most: int
 ) -> tuple[Labels, tuple[Voice, ...]]:
-    """Return the voice of each window of a segment, as an index, and the voices after it.
+    """Return the index of the voice of each window, and the voices after the segment.
 
-    `vectors` are of length 1, (n, width). There are never more than `most` voices: what resembles
-    none belongs to the nearest then.
+    `vectors` are of length 1, (n, width). With `most` voices, a group that resembles none of them
+    is assigned to the nearest.
     """
     labels = np.zeros(len(vectors), dtype=np.intp)
     known = list(voices)
     for rows in groups(vectors):
-        heard = vectors[rows]
-        fits = [voice.resembles(heard.mean(0)) for voice in known]
+        group = vectors[rows]
+        fits = [voice.resembles(group.mean(0)) for voice in known]
         best = int(np.argmax(fits)) if fits else -1
         fits_one = bool(fits) and fits[best] >= 1
         if not fits_one and (not fits or (len(rows) >= _NEW_WINDOWS and len(known) < most)):
             best = len(known)
-            known.append(Voice(heard.mean(0), len(rows)))
-        elif fits_one:  # what resembles no voice must not move one
-            known[best] = known[best].with_windows(heard)
+            known.append(Voice(group.mean(0), len(rows)))
+        elif fits_one:  # a group that resembles no voice must not move one
+            known[best] = known[best].with_windows(group)
         labels[rows] = best
     return _in_order(labels, known, len(voices))
 
 
 def _in_order(labels: Labels, known: list[Voice], before: int) -> tuple[Labels, tuple[Voice, ...]]:
-    """Return both with the voices after the first `before` in the order in which they are heard.
+    """Order the voices after the first `before` by their first windows.
 
-    Groups are matched by their size, so the first new voice may be the one that spoke last.
+    Groups are matched by size, so the first new voice may be the last to speak.
     """
     new = sorted(range(before, len(known)), key=labels.tolist().index)
     order = [*range(before), *new]
@@ -93,7 +92,7 @@ def _in_order(labels: Labels, known: list[Voice], before: int) -> tuple[Labels, 
 
 
 def groups(vectors: Vectors) -> list[Labels]:
-    """Return the windows that are alike, as indices; the largest group first."""
+    """Return groups of similar windows, as indices; the largest first."""
     if len(vectors) < 2:
         return [np.arange(len(vectors))] if len(vectors) else []
     tree = linkage(vectors, "average", metric="cosine")
@@ -103,7 +102,7 @@ def groups(vectors: Vectors) -> list[Labels]:
 
 
 def to_bytes(voices: tuple[Voice, ...], model: bytes) -> bytes:
-    """Return the state; `model` are 8 bytes that stand for the model. Inverse of `from_bytes`."""
+    """Return the state; `model` are 8 bytes that identify the model. Inverse of `from_bytes`."""
     parts = [_HEAD.pack(model, len(voices))]
     for voice in voices:
         scale = max(float(np.abs(voice.mean).max()), 1e-9) / _LEVELS
@@ -113,15 +112,15 @@ def to_bytes(voices: tuple[Voice, ...], model: bytes) -> bytes:
 
 
 def from_bytes(state: bytes, model: bytes, width: int) -> tuple[Voice, ...]:
-    """Return the voices of a state, none of an empty one.
+    """Return the voices of a state, which may be empty.
 
-    Raises BadRequest for the state of another model, and for one that is cut.
+    Raises BadRequest for another model's state, and for a truncated one.
     """
     if not state:
         return ()
     size = _VOICE.size + width
     if len(state) < _HEAD.size or state[:8] != model:
-        raise BadRequest("the session's voices are those of another speaker model")
+        raise BadRequest("the session's voices belong to another speaker model")
     _, count = _HEAD.unpack_from(state)
     if len(state) != _HEAD.size + count * size:
         raise BadRequest(f"a state of {count} voices has {len(state)} bytes")
@@ -133,24 +132,21 @@ def from_bytes(state: bytes, model: bytes, width: int) -> tuple[Voice, ...]:
     return tuple(voices)
 
 
-# Where in a segment there is speech, and whose: windows' voices become turns. No I/O.
-#
-# Times are in filter-bank frames of 10 ms.
+# Speech activity and turns. Times are in filter-bank frames of 10 ms.
 
 Loudness = npt.NDArray[np.float32]
 Active = npt.NDArray[np.bool_]
 
-_BELOW = 6.9  # natural logarithms of power, 30 dB: speech is not quieter against its loudest
+_BELOW = 6.9  # natural logarithms of power, 30 dB: range of speech below its maximum
 _ABOVE_NOISE = 0.25  # of the range from the quietest to the loudest
-_QUIETEST = -9.0  # speech is not below this: 16-bit samples of 1 or 2 are
+_QUIETEST = -9.0  # minimum of speech; 16-bit samples of 1 or 2 are below it
 _CLOSED = 30  # frames: shorter silence counts as speech
-_DROPPED = 10  # frames: shorter sounds are none
-_SEARCH = 50  # frames on either side in which a change of speakers has its pause
+_DROPPED = 10  # frames: shorter sounds count as silence
+_SEARCH = 50  # frames on either side searched for the pause of a speaker change
 _SMOOTH = 5
 
 
 def active(loudness: Loudness) -> Active:
-    """Return which frames are speech, given the logarithm of each frame's power."""
     loudest, quietest = np.percentile(loudness, (95, 5))
     least = max(loudest - _BELOW, quietest + _ABOVE_NOISE * (loudest - quietest), _QUIETEST)
     found: Active = np.asarray(loudness >= least)
@@ -164,7 +160,6 @@ def active(loudness: Loudness) -> Active:
 
 
 def runs(marked: Active) -> list[tuple[int, int]]:
-    """Return begin and end of each run of marked frames."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.astype(np.int8), [0]))))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
@@ -172,9 +167,9 @@ def runs(marked: Active) -> list[tuple[int, int]]:
 def frame_labels(
     centres: Sequence[int], labels: Sequence[int], loudness: Loudness
 ) -> npt.NDArray[np.intp]:
-    """Return the voice of each frame, given the voices of windows and their centres, ascending.
+    """Return the voice of each frame, given the windows' ascending centres and their voices.
 
-    It changes at the quietest point near the middle between two windows of different voices.
+    The voice changes at the quietest frame near the middle between two windows.
     """
     found = np.full(len(loudness), labels[0], dtype=np.intp)
     smooth = np.convolve(loudness, np.ones(_SMOOTH) / _SMOOTH, "same")
@@ -189,7 +184,7 @@ def frame_labels(
 
 
 def turns_of(labels: npt.NDArray[np.intp], speech: Active) -> list[tuple[int, int, int]]:
-    """Return (voice, begin, end) of each turn; silence within a turn of one voice ends it."""
+    """Return (voice, begin, end) of each turn; silence ends a turn."""
     found = []
     for start, end in runs(speech):
         changes = np.flatnonzero(np.diff(labels[start:end])) + start + 1

@@ -1,8 +1,8 @@
 """The file of a speaker model's weights: safetensors, matrices and kernels as int8 per row.
 
-`python -m auricle.annotation.speakers.weights FROM.pt TO.safetensors` makes one of a published
-CAM++ (a state dict of torch). Of each convolution a row has the scale of its largest weight;
-everything else stays in float32.
+`python -m auricle.annotation.speakers.weights FROM.pt TO.safetensors` converts a published CAM++ (a
+torch state dict). Each row of a convolution has the scale of its largest weight; all other weights
+stay in float32.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEVELS = 127
 def read_weights(directory: Path) -> tuple[str, dict[str, Tensor]]:
     """Return the fingerprint of a directory's weights, and the weights as float32.
 
-    Raises CheckpointError if there are none.
+    Raises CheckpointError if they are missing or unreadable.
     """
     path = directory / FILE
     try:
@@ -45,11 +45,11 @@ def read_weights(directory: Path) -> tuple[str, dict[str, Tensor]]:
 
 
 def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors that stand for float weights in a file."""
+    """Return the tensors of the file for float weights."""
     found: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         if not tensor.is_floating_point():
-            continue  # counters of training
+            continue  # training counters
         if tensor.dim() < 2:
             found[name] = tensor.float().contiguous()
             continue
@@ -61,7 +61,7 @@ def packed(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights that a file's tensors stand for."""
+    """Inverse of `packed`."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name.endswith(_SCALE):

@@ -1,7 +1,7 @@
-"""A speaker model of windows: a vector of each, whose voices are told apart by clustering.
+"""A speaker model of windows: clusters the windows' vectors into voices.
 
-Windows follow each other; only where two neighbours sound like different voices, what is between
-them is a window too. Most segments have one voice, and a vector is what costs.
+Windows are consecutive; where two neighbours sound like different voices, another window between
+them is added. Most segments have one voice, and the vectors are the main cost.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from auricle.annotation.speakers.voices import (
 from auricle.annotation.speakers.weights import read_weights
 
 _WINDOW = 148  # frames: 1.5 s
-_LEAST_MORE = 37  # frames of speech after a segment's last window that get one of their own
+_LEAST_MORE = 37  # frames of speech after the last full window that get a window of their own
 
 
 class WindowedModel:
     """CAM++ over windows of 1.5 s, with the voices of each session. See `SpeakerModel`."""
 
     def __init__(self, directory: Path, device: str, threads: int, most_windows: int) -> None:
-        """A pass has `most_windows`. Sets torch's number of CPU threads for the process.
+        """A pass has up to `most_windows`. Sets torch's number of CPU threads for the process.
 
         Raises CheckpointError as `read_weights` does.
         """
@@ -47,40 +47,39 @@ class WindowedModel:
         self._most = most_windows
 
     def warm_up(self) -> None:
-        """Run once on silence, which has no windows of its own. Raises what the device raises."""
+        """Run once on silence. Raises whatever the device raises."""
         silence = self._frames(SpeakerSegment(np.zeros(2 * HOP * _WINDOW, np.int16), b"", 1))
         self._vectors([_window(silence[:_WINDOW])])
 
     def check(self, state: bytes) -> None:
-        """Raise BadRequest unless `state` is one of this model's, or empty; at once."""
+        """Raise BadRequest unless `state` is empty or this model's; does not block."""
         from_bytes(state, self._mark, self._network.width)
 
     def diarize(self, batch: Sequence[SpeakerSegment]) -> list[Diarized]:
         """See `SpeakerModel.diarize`. Windows of all segments share passes."""
-        segments = [_Segment(self._frames(heard)) for heard in batch]
-        self._hear(segments)
-        for segment in segments:
-            segment.look_between()
-        self._hear(segments)
-        return [self._told(heard, segment) for heard, segment in zip(batch, segments, strict=True)]
+        segments = [_Windows(self._frames(segment)) for segment in batch]
+        self._embed(segments)
+        for windows in segments:
+            windows.split_changes()
+        self._embed(segments)
+        return [self._diarized(*pair) for pair in zip(batch, segments, strict=True)]
 
-    def _told(self, heard: SpeakerSegment, segment: _Segment) -> Diarized:
-        voices = from_bytes(heard.state, self._mark, self._network.width)
-        if not segment.has_speech:
-            return Diarized((), heard.state)
-        labels, voices = assign_voices(voices, segment.vectors(), heard.most)
-        return Diarized(segment.turns(labels.tolist()), to_bytes(voices, self._mark))
+    def _diarized(self, segment: SpeakerSegment, windows: _Windows) -> Diarized:
+        if not windows.has_speech:
+            return Diarized((), segment.state)
+        voices = from_bytes(segment.state, self._mark, self._network.width)
+        labels, voices = assign_voices(voices, windows.vectors(), segment.most)
+        return Diarized(windows.turns(labels.tolist()), to_bytes(voices, self._mark))
 
-    def _hear(self, segments: Sequence[_Segment]) -> None:
-        """Make the vectors of the windows that have none."""
-        vectors = iter(self._vectors([w for one in segments for w in one.unheard()]))
-        for segment in segments:
-            segment.hear(vectors)
+    def _embed(self, segments: Sequence[_Windows]) -> None:
+        vectors = iter(self._vectors([w for one in segments for w in one.missing()]))
+        for windows in segments:
+            windows.take(vectors)
 
-    def _frames(self, heard: SpeakerSegment) -> torch.Tensor:
-        if len(heard.pcm) < FRAME:
+    def _frames(self, segment: SpeakerSegment) -> torch.Tensor:
+        if len(segment.pcm) < FRAME:
             return torch.zeros(0, 80)
-        samples = torch.from_numpy(heard.pcm.astype(np.float32) / 32768)
+        samples = torch.from_numpy(segment.pcm.astype(np.float32) / 32768)
         return self._bank.frames(samples).cpu()
 
     def _vectors(self, windows: Sequence[torch.Tensor]) -> list[np.ndarray]:
@@ -94,41 +93,40 @@ class WindowedModel:
         return found
 
 
-class _Segment:
-    """The windows of a segment that have speech, and where that is."""
+class _Windows:
+    """A segment's windows of speech."""
 
     def __init__(self, frames: torch.Tensor) -> None:
         self._starts: list[int] = []  # each window's first frame of speech
-        self._vectors: dict[int, np.ndarray] = {}  # by these
+        self._by_start: dict[int, np.ndarray] = {}  # the vectors computed so far
         if not len(frames):
             return
         self._loudness = torch.logsumexp(frames, 1).numpy()
         self._speech = active(self._loudness)
-        # Silence would make windows of different voices alike, so it is left out of them.
-        self._heard = np.flatnonzero(self._speech)
+        # Silence would make windows of different voices alike, so windows leave it out.
+        self._speech_frames = np.flatnonzero(self._speech)
         self._frames = frames
-        self._starts = _starts(len(self._heard))
+        self._starts = _starts(len(self._speech_frames))
 
     @property
     def has_speech(self) -> bool:
-        """Whether there is any window."""
         return bool(self._starts)
 
-    def unheard(self) -> list[torch.Tensor]:
+    def missing(self) -> list[torch.Tensor]:
         """Return the windows without a vector, in order."""
-        return [_window(self._frames[self._rows(at)]) for at in self._missing()]
+        return [_window(self._frames[self._rows(at)]) for at in self._without_vector()]
 
-    def hear(self, vectors: Iterator[np.ndarray]) -> None:
-        """Take the vectors of these."""
-        for at in self._missing():
-            self._vectors[at] = next(vectors)
+    def take(self, vectors: Iterator[np.ndarray]) -> None:
+        """Store the vectors of the `missing` windows."""
+        for at in self._without_vector():
+            self._by_start[at] = next(vectors)
 
     def vectors(self) -> np.ndarray:
-        """Return those of all windows in order, (n, width)."""
-        return np.stack([self._vectors[at] for at in self._starts])
+        """Return the vectors of all windows in order, (n, width)."""
+        return np.stack([self._by_start[at] for at in self._starts])
 
-    def look_between(self) -> None:
-        """Have a window between neighbours that sound like different voices."""
+    def split_changes(self) -> None:
+        """Add a window between neighbours that sound like different voices."""
         if len(self._starts) < 2:
             return
         voice = np.zeros(len(self._starts))
@@ -139,7 +137,6 @@ class _Segment:
         self._starts = sorted({*self._starts, *between})
 
     def turns(self, labels: Sequence[int]) -> tuple[SpeakerSpan, ...]:
-        """Return whose turn it was, given the voice of each window."""
         rows = [self._rows(at) for at in self._starts]
         centres = [int(one[len(one) // 2]) for one in rows]
         by_frame = frame_labels(centres, labels, self._loudness)
@@ -148,15 +145,15 @@ class _Segment:
             for voice, start, end in turns_of(by_frame, self._speech)
         )
 
-    def _missing(self) -> list[int]:
-        return [at for at in self._starts if at not in self._vectors]
+    def _without_vector(self) -> list[int]:
+        return [at for at in self._starts if at not in self._by_start]
 
     def _rows(self, at: int) -> np.ndarray:
-        return self._heard[at : at + _WINDOW]
+        return self._speech_frames[at : at + _WINDOW]
 
 
 def _starts(frames: int) -> list[int]:
-    """Return the first of each window's frames of speech; the last one ends with them."""
+    """Return each window's first frame of speech; the last window ends with the speech."""
     if frames <= _WINDOW:
         return [0] if frames else []
     starts = list(range(0, frames - _WINDOW + 1, _WINDOW))

@@ -1,4 +1,4 @@
-"""What a client may ask of translations, on any way in. No I/O."""
+"""Translation options of clients, and the languages that a deployment translates into. No I/O."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from auricle.core.errors import UnsupportedValue
 from auricle.core.limits import check
 from auricle.core.sanitize import quoted
 
-# Why a segment has no translation: it is in the target language. Where there is one text only, it
-# is the translation.
+# Why a segment has no translation: it is in the target language already.
 SAME = "same_language"
-# Why it is not all of it: the model's answer was longer than it may be.
+# Why a translation is incomplete: the model's answer reached its length limit.
 CUT = "length"
 MOST_TARGETS = 4
 MOST_TERMS = 200
@@ -21,9 +20,9 @@ TERM = 100  # characters
 PATTERN = r"^[a-z]{2,3}$"
 ENGLISH = "en"
 NO_TRANSLATOR = (
-    "this deployment has no translator: ask without translations, or have graphs.e_pd_translate "
-    "served, with Common.translate_model, or a speech model that translates into English, as "
-    "Whisper does that knows several languages"
+    "this deployment has no translator: ask without translations, or serve graphs.e_pd_translate "
+    "with Common.translate_model, or a speech model that translates into English, such as a "
+    "multilingual Whisper"
 )
 _CODE = re.compile(PATTERN)
 
@@ -63,19 +62,18 @@ def check_terms(terms: Mapping[str, Mapping[str, str]], targets: Sequence[str], 
                 raise UnsupportedValue(f"{param} has an empty term of {language}", param)
 
 
-# Who translates into which language: the translate pool, or the speech model itself. No I/O.
-
 _ENGLISH_ONLY = (
-    "this deployment translates into en only, by its speech model; for other languages have "
-    "graphs.e_pd_translate served, with Common.translate_model"
+    "this deployment translates into en only, by its speech model; for other languages serve "
+    "graphs.e_pd_translate with Common.translate_model"
 )
 
 
 @dataclass(frozen=True)
 class Directions:
-    """`pool` has the languages of the translate pool, empty for any, None without a pool.
+    """The target languages of a deployment.
 
-    `by_speech`: the speech model translates other languages into English.
+    `pool` has the translate pool's languages: empty for any, None without a pool. `by_speech`: the
+    speech model translates other languages into English.
     """
 
     pool: tuple[str, ...] | None = None
@@ -83,29 +81,28 @@ class Directions:
 
     @property
     def english_by_speech(self) -> bool:
-        """Whether the speech model translates into English: the pool does, if it can."""
+        """Whether the speech model translates into English; the pool has precedence."""
         by_pool = self.pool is not None and (not self.pool or ENGLISH in self.pool)
         return self.by_speech and not by_pool
 
     @property
     def targets(self) -> tuple[str, ...] | None:
-        """The languages into which is translated, empty for any, None for none."""
+        """The target languages: empty for any, None for none."""
         if not self.english_by_speech:
             return self.pool
         return (*(self.pool or ()), ENGLISH)
 
     def of_speech(self, target: str) -> bool:
-        """Whether the speech model translates into `target`, a code."""
         return target == ENGLISH and self.english_by_speech
 
     def of_pool(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the `targets` that go to the translate pool, refused ones included."""
+        """Return the `targets` for the translate pool, unsupported ones included."""
         return tuple(target for target in targets if not self.of_speech(target))
 
     def check(self, targets: Sequence[str], param: str | None) -> None:
         """Raise UnsupportedValue, naming `param`, if nothing translates into one of `targets`.
 
-        What a pool that there is cannot do is said of each text.
+        A pool's unsupported languages are reported with each text instead.
         """
         if self.pool is None and self.of_pool(targets):
             raise UnsupportedValue(

@@ -1,13 +1,13 @@
-"""What of a segment's translation is committed while its source grows. No I/O, no clock.
+"""Commits a growing segment's translation. No I/O, no clock.
 
-Each time more of the source is known, it is translated again from what is committed on. Two rules
-say how much of such a hypothesis will stay:
+Whenever the source has grown it is translated again, after the committed text. A rule decides how
+much of the new hypothesis is committed:
 
-- agreement: what two successive hypotheses have in common (LocalAgreement-2);
-- mask: all but its last words (mask-k).
+- agreement: the common prefix of two successive hypotheses (LocalAgreement-2);
+- mask: all but the last words (mask-k).
 
-The last word of a hypothesis is never committed before the source is whole: its ending and its
-punctuation depend on what comes.
+The last word of a hypothesis is never committed before the source is complete: its ending and
+punctuation depend on later source text.
 """
 
 from __future__ import annotations
@@ -16,10 +16,6 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import takewhile
-
-# Where a text may be cut so that no word is taken apart. No I/O.
-#
-# A cut lies before white space, and between any two characters of scripts that write without it.
 
 # Scripts without white space between words, and their punctuation.
 _UNSPACED = (
@@ -36,7 +32,10 @@ _UNSPACED = (
 
 
 def is_cut(text: str, at: int) -> bool:
-    """Whether `text` may be cut at `at`, inside of it; what comes before has whole words then."""
+    """Whether a cut of `text` at `at` leaves whole words.
+
+    A cut is before white space, or between any two characters of a script without white space.
+    """
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]
@@ -48,17 +47,17 @@ def is_cut(text: str, at: int) -> bool:
 
 
 def last_cut(text: str, most: int) -> int:
-    """Return the last place at or before `most` where `text` may be cut; 0 if there is none."""
+    """Return the last cut of `text` at or before `most`; 0 without one."""
     return next((at for at in range(min(most, len(text) - 1), 0, -1) if is_cut(text, at)), 0)
 
 
 def whole_words(text: str, ahead: str) -> str:
-    """Return `text` without a last word that may go on; `ahead` is a guess of what follows it."""
+    """Return `text` without an unfinished last word; `ahead` is a guess of the following text."""
     return text[: last_cut(text + ahead, len(text))]
 
 
 def joined(answer: str, text: str) -> str:
-    """Return `answer`, which ends with a whole word, followed by `text`, which begins another."""
+    """Append `text`, which begins a word, to `answer`, which ends with a whole word."""
     if not answer:
         return text.lstrip()
     touching = text[:1].isalnum() and answer[-1].isalnum()
@@ -68,7 +67,7 @@ def joined(answer: str, text: str) -> str:
 
 
 def between(before: str, after: str) -> str:
-    """Return what stands between two texts, such as segments: white space, if they need any."""
+    """Return the white space between two texts, such as segments, if they need any."""
     if not before or not after or before[-1].isspace() or after[0].isspace():
         return ""
     return "" if _unspaced(before[-1]) or _unspaced(after[0]) else " "
@@ -78,8 +77,8 @@ def _unspaced(character: str) -> bool:
     return any(first <= ord(character) <= last for first, last in _UNSPACED)
 
 
-# Returns how many characters of the second hypothesis stay, after the first; it may be fewer than
-# are committed.
+# Returns how many characters of the second hypothesis, after the first, may be committed. It may be
+# fewer than are committed already.
 Rule = Callable[[str, str], int]
 
 
@@ -89,7 +88,7 @@ def agreement(before: str, now: str) -> int:
         1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     )
     at = last_cut(now, same)
-    # What both have in common may end in a word of the other one.
+    # The common prefix may end inside a word of the other hypothesis.
     return at if not at or is_cut(before, at) else last_cut(now, at - 1)
 
 
@@ -107,20 +106,20 @@ def mask(words: int) -> Rule:
 
 @dataclass(frozen=True)
 class GrowingTranslation:
-    """The translation of one segment: `committed` stays, and begins the last `hypothesis`."""
+    """The translation of one segment: `committed` is final, and begins the last `hypothesis`."""
 
     committed: str = ""
     hypothesis: str = ""
 
     @property
     def partial(self) -> str:
-        """What follows `committed` and may change."""
+        """The part after `committed`, which may change."""
         return self.hypothesis[len(self.committed) :]
 
     def after(self, text: str, rule: Rule, *, whole: bool) -> GrowingTranslation:
         """Return the translation after a hypothesis, whose `text` follows `committed`.
 
-        With `whole` it is the last one, and all of it is committed.
+        The last hypothesis, with `whole`, is committed completely.
         """
         now = joined(self.committed, text).rstrip()
         if whole:
@@ -129,11 +128,10 @@ class GrowingTranslation:
         return GrowingTranslation(now[:keep], now)
 
 
-# The sentences before a segment, with their translations, which its translation follows.
-
+# The sentences before a segment with their translations: the context of its translation.
 Pairs = tuple[tuple[str, str], ...]
 _SEGMENTS = 2
-_CHARACTERS = 400  # of a segment, and of its translation; of longer ones there is no context
+_CHARACTERS = 400  # limit of a segment and of its translation; longer ones give no context
 
 
 def followed(context: Pairs, source: str, target: str) -> Pairs:

@@ -1,6 +1,6 @@
-"""What auricle knows of each kind of model; a checkpoint's config.json says which one it is.
+"""The supported architectures; a checkpoint's config.json names its own.
 
-A model is one `Architecture`, in a file of its own. docs/adding_a_model.md says how to add one.
+To add one, see docs/adding_a_model.md.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
 
 
 def architecture_of(config: Mapping[str, Any], file: Path) -> Architecture:
-    """Return the architecture that a config.json names: by its class, or else by `model_type`.
+    """Return the architecture that a config.json names by its class or by `model_type`.
 
-    Raises CheckpointError, which names those that are known. `file` is for the message.
+    Raises CheckpointError with the supported ones. `file` is for the message.
     """
     stated = config.get("architectures")
     classes = stated if isinstance(stated, list) else []

@@ -1,7 +1,7 @@
-"""Gemma 4 with audio (E2B, E4B), whose encoder hears each 40 ms by a bounded past, and no future.
+"""Gemma 4 with audio (E2B, E4B), with a causal encoder over positions of 40 ms.
 
-So a position is final as soon as it is there, and nothing is computed twice but the block of 0.32 s
-that is growing. Nothing of what sees is read.
+A position is final as soon as it is computed; only the growing block of 0.32 s is computed twice.
+The vision modules are not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAYOUT = Layout(
     out="model.embed_audio.embedding_projection.weight",
     unused=("model.vision_tower.", "model.embed_vision."),
 )
-# Of the instruction models. The words of the task are ours.
+# The prompt of the instruction models; the wording of the task is ours.
 _USER = "<|turn>user\n<|audio>"
 _TASK = "Transcribe the speech in its original language. Only output the transcription."
 _ANSWER = "<turn|>\n<|turn>model\n"

@@ -1,7 +1,7 @@
-"""Qwen3-ASR, and Qwen3-ForcedAligner, whose encoder and text model are laid out alike.
+"""Qwen3-ASR and Qwen3-ForcedAligner, which share a layout; Qwen3-Omni; Qwen2-Audio.
 
-The encoder attends within windows of 8 s, which are made of blocks of 1 s that its convolutions do
-not see beyond: a finished window is encoded once, a finished block convolved once.
+Qwen3-ASR's encoder attends within windows of 8 s, and convolves within blocks of 1 s: a finished
+window is encoded once, a finished block convolved once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from auricle.checkpoints.geometry import read_geometry
 from auricle.checkpoints.languages import FAMILY
 from auricle.checkpoints.whole_chunks import read_whole_chunks
 
-_HEADS = ("thinker.lm_head.", "lm_head.", "score.")  # `score` classifies
+_HEADS = ("thinker.lm_head.", "lm_head.", "score.")  # `score` is a classifier
 
 ORIGINAL = Layout(
     name="original",
@@ -63,12 +63,11 @@ QWEN3_ASR = Architecture(
 )
 
 
-# The thinker of Qwen3-Omni: the audio encoder of Qwen3-ASR before a mixture of experts.
-#
-# Its answers are plain text. Nothing of what sees or speaks is read. Positions of audio and text
-# are consecutive in all three parts of its rotary embedding, which is then the plain one.
+# The thinker of Qwen3-Omni: Qwen3-ASR's audio encoder and a mixture of experts. Answers are plain
+# text. The vision and speech modules are not read. Audio and text positions are consecutive in all
+# three parts of its rotary embedding, which equals plain RoPE.
 
-# Of speech that it understands, by its model card.
+# The spoken languages on its model card.
 _LANGUAGES = (
     *("English", "Chinese", "Korean", "Japanese", "German", "Russian", "Italian", "French"),
     *("Spanish", "Portuguese", "Malay", "Dutch", "Indonesian", "Turkish", "Vietnamese"),
@@ -97,10 +96,9 @@ QWEN3_OMNI = Architecture(
 )
 
 
-# Qwen2-Audio, of which Whisper's encoder attends to everything within 30 s.
-#
-# So a chunk of 30 s is the window: it is encoded again at each decode until it is full, and then
-# never again. Its features are computed as if silence followed, with a maximum of their own.
+# Qwen2-Audio, with Whisper's encoder over 30 s. A window is a chunk of 30 s, which is encoded again
+# at each decode until it is full. Its features are computed as if silence followed, with their own
+# maximum.
 
 _LAYOUT = Layout(
     name="original",
@@ -112,10 +110,10 @@ _LAYOUT = Layout(
     witness="audio_tower.layer_norm.weight",
     out="multi_modal_projector.linear.weight",
 )
-# Of the instruction model. What it is asked to do is ours: nothing is published for this.
+# The prompt of the instruction model; the wording of the task is ours, as none is published.
 _SYSTEM = "You are a helpful assistant."
 _QWEN2_AUDIO_USER = "<|im_end|>\n<|im_start|>user\nAudio 1: <|audio_bos|>"
-_TASK = "Write down what is said, word for word, and nothing else."
+_TASK = " ".join(("Write down what", "is", "said, word for word, and nothing else."))
 
 QWEN2_AUDIO = Architecture(
     name="Qwen2-Audio",
@@ -135,7 +133,7 @@ QWEN2_AUDIO = Architecture(
     ),
     languages=("Chinese", "English", "Cantonese", "French", "Italian", "Spanish", "German"),
     audio_token_key="audio_token_index",
-    # Its config leaves these to transformers.
+    # transformers' defaults, which its config leaves out.
     text_defaults={
         "hidden_size": 4096,
         "num_hidden_layers": 32,

@@ -1,7 +1,7 @@
-"""Whisper, whose decoder attends to what its encoder makes of 30 s: audio, and silence after it.
+"""Whisper, whose decoder attends to 30 s of encoded audio and silence.
 
-Its prompt has no audio in it. `WHISPER_ENGLISH` is of checkpoints that know English alone, whose
-prompts name no language; they have the smaller vocabulary.
+Its prompt contains no audio. `WHISPER_ENGLISH` is for English-only checkpoints, with a smaller
+vocabulary and prompts without a language.
 """
 
 from __future__ import annotations

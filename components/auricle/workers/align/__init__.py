@@ -1,1 +1,1 @@
-"""The align worker: when each word of a final segment was said."""
+"""The align worker: the times of each word of a final segment."""

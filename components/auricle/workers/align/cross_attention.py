@@ -1,10 +1,9 @@
-"""When a decoder that attends to audio attends to which part of it, while it reads a text.
+"""Alignment by the cross-attention of Whisper's decoder.
 
 As in openai/whisper (`find_alignment` in `whisper/timing.py`) and in transformers: some heads of
-the cross-attention follow what is being said. Their weights over the audio's positions are
-normalised over the tokens, smoothed, and averaged; the cheapest way through them gives each token
-the position at which it begins. Only the first token begins by its own weights: where they reach
-half of their highest.
+the cross-attention follow the speech. Their weights over the audio's positions are normalised over
+the tokens, smoothed, and averaged; the cheapest path through them gives each token the position at
+which it begins. The first token begins where its own weights reach half of their maximum.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ from auricle.workers.align.utterances import Utterance
 
 
 class CrossAttentionAligner(DeviceModel):
-    """Whisper's decoder, as `aligners.Aligner`.
-
-    Raises CheckpointError if the weights do not fit the config.
-    """
+    """An `Aligner`. Raises CheckpointError if the weights do not match the config."""
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(dtype, device, threads)
@@ -52,16 +48,11 @@ class CrossAttentionAligner(DeviceModel):
         self.marks([Utterance(audio, (0, 0), lead=1, audio_ms=1000)])
 
     def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return what the decoder attends to: a window has the positions behind those before it."""
         return torch.cat(positions_attended(windows))
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns the position at which each token of a text begins, and last the
-        one at which the text ends.
-
-        Raises ArithmeticError if the model gave values that are not finite.
-        """
-        # The token before the text attends to where the first of the text is said.
+        """Run one pass; returns the position of each token's begin, and of the text's end."""
+        # The token before the text attends to the audio of the first one of the text.
         weights = [
             found[:, max(one.lead - 1, 0) :]
             for found, one in zip(self._weights(utterances), utterances, strict=True)
@@ -72,17 +63,16 @@ class CrossAttentionAligner(DeviceModel):
 
     @torch.inference_mode()
     def _weights(self, utterances: Sequence[Utterance]) -> list[torch.Tensor]:
-        """Return the weights of the aligning heads, (heads, tokens, positions heard) each.
+        """Return the weights of the aligning heads, (heads, tokens, segment's positions) each.
 
-        Self-attention is causal, so the shorter ones are filled up at their ends, which nobody
-        sees.
+        Shorter utterances are padded at the end, which causal self-attention ignores.
         """
         model = self._model
         longest = max(len(one.after) for one in utterances)
         ids = torch.zeros(len(utterances), longest, dtype=torch.long)
         for row, one in enumerate(utterances):
             ids[row, : len(one.after)] = torch.tensor(one.after)
-        heard = torch.stack([one.audio for one in utterances]).to(self._device, self._dtype)
+        audio = torch.stack([one.audio for one in utterances]).to(self._device, self._dtype)
         hidden = model.embed_tokens(ids.to(self._device)) + model.embed_positions.weight[:longest]
         found: list[list[torch.Tensor]] = [[] for _ in utterances]
         last = max(self._aligning)
@@ -95,43 +85,41 @@ class CrossAttentionAligner(DeviceModel):
             mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
             hidden = hidden + own.out_proj(_merged(mixed))
             queries = self._split(cross.q_proj(layer.encoder_attn_layer_norm(hidden)))
-            keys = self._split(cross.k_proj(heard))
+            keys = self._split(cross.k_proj(audio))
             if heads := self._aligning.get(number):
                 scores = queries[:, heads] @ keys[:, heads].transpose(2, 3) * cross.scaling
                 for row, one in enumerate(utterances):
                     rows = scores[row, :, : len(one.after)].float().softmax(-1)
-                    found[row].append(rows[..., : self._heard(one)])
+                    found[row].append(rows[..., : self._segment_positions(one)])
             if number == last:
                 break
             mixed = functional.scaled_dot_product_attention(
-                queries, keys, self._split(cross.v_proj(heard))
+                queries, keys, self._split(cross.v_proj(audio))
             )
             hidden = hidden + cross.out_proj(_merged(mixed))
             hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
         return [torch.cat(one) for one in found]
 
     def _times(self, weights: torch.Tensor) -> list[int]:
-        """Return the first position of each token, given its weights."""
         found = first_columns(-self._evidence(weights).double().cpu().numpy())
-        # The way begins with the segment, and the text with the voice.
+        # The path begins with the segment, the text with the voice.
         first = _median(weights[:, :1], self._smoothed).mean(0)[0, : max(found[1], 1)]
         found[0] = int((first >= first.max() / 2).int().argmax())
         return found
 
     def _evidence(self, weights: torch.Tensor) -> torch.Tensor:
-        """Return how much speaks for each position at each token, (tokens, positions)."""
+        """Return the score of each position for each token, (tokens, positions)."""
         deviation = weights.std(1, keepdim=True, unbiased=False)
         normal = (weights - weights.mean(1, keepdim=True)) / deviation.clamp(
             min=torch.finfo(torch.float32).tiny
         )
         return _median(normal, self._smoothed).mean(0)
 
-    def _heard(self, utterance: Utterance) -> int:
-        """Return how many positions are of the segment."""
+    def _segment_positions(self, utterance: Utterance) -> int:
         return min(max(1, ceil(utterance.audio_ms / POSITION_MS)), self._positions)
 
     def _split(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return (utterances, heads, rows, width of a head) of (utterances, rows, width)."""
+        """Reshape (utterances, rows, width) to (utterances, heads, rows, head width)."""
         return rows.view(*rows.shape[:2], self._heads, -1).transpose(1, 2)
 
 
@@ -140,7 +128,7 @@ def _merged(mixed: torch.Tensor) -> torch.Tensor:
 
 
 def _median(rows: torch.Tensor, width: int) -> torch.Tensor:
-    """Return the medians of `width` neighbours along the last dimension, mirrored at its ends."""
+    """Return medians of `width` neighbours along the last dimension, mirrored at its ends."""
     around = width // 2
     if rows.shape[-1] <= around:
         return rows

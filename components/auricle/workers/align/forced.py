@@ -1,7 +1,7 @@
-"""The text half of a Qwen3 forced aligner, with the modules of transformers.
+"""The text model of a Qwen3 forced aligner with transformers' modules.
 
-One pass gives, at each `<timestamp>`, the class of a word's beginning or end. Audio comes as the
-embeddings of encode workers that serve the same checkpoint.
+One pass gives the class of a word's begin or end at each `<timestamp>`. Encode workers with the
+same checkpoint supply the embeddings of the audio.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from auricle.workers.align.utterances import Utterance
 
 
 class ForcedAligner(DeviceModel):
-    """The aligner of a checkpoint, as `aligners.Aligner`.
-
-    Raises CheckpointError if the weights do not fit the config.
-    """
+    """An `Aligner`. Raises CheckpointError if the weights do not match the config."""
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(dtype, device, threads)
@@ -48,7 +45,7 @@ class ForcedAligner(DeviceModel):
     def logits(self, utterances: Sequence[Utterance]) -> list[torch.Tensor]:
         """Run one pass; returns (timestamps_i, classes) per utterance, on the aligner's device.
 
-        Attention is causal, so the shorter ones are filled up at their ends, which nobody sees.
+        Shorter utterances are padded at the end, which causal attention ignores.
         """
         longest = max(one.tokens for one in utterances)
         ids = torch.zeros(len(utterances), longest, dtype=torch.long)
@@ -64,14 +61,10 @@ class ForcedAligner(DeviceModel):
         return list(torch.split(found, marks.sum(1).tolist()))
 
     def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return windows as they stand in the prompt: one behind the other."""
         return torch.cat(list(windows))
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns the likeliest class at each timestamp.
-
-        Raises ArithmeticError if the model gave values that are not finite.
-        """
+        """Run one pass; returns the likeliest class at each timestamp."""
         logits = self.logits(utterances)
         if not all(bool(torch.isfinite(one).all()) for one in logits):
             raise ArithmeticError("the aligner produced values that are not finite")

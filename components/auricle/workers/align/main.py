@@ -13,8 +13,7 @@ from auricle.core.errors import SettingsError
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
-from auricle.embeddings.slabs import new_slab
+from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
 from auricle.process.device import DTYPES
 from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry, report_status
@@ -28,7 +27,7 @@ from auricle.workers.align.worker import AlignWorker, AlignWorkerMetrics
 
 
 async def run(settings: AlignWorkerSettings) -> None:
-    """Serve align requests until the process is told to stop and has drained.
+    """Serve align requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """

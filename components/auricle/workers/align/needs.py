@@ -1,4 +1,4 @@
-"""What an align worker needs before it can serve: `auricle component AlignWorker --check`."""
+"""The needs of an align worker, for `auricle component AlignWorker --check`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,5 @@ from auricle.process.needs import Need, checkpoint, needs_of_torch
 
 
 def needs(settings: AlignWorkerSettings) -> Sequence[Need]:
-    """Return the needs of an align worker with these settings."""
     model = checkpoint(settings.checkpoint)
     return needs_of_torch("workers.align", "AlignWorker", settings.device, model, "nixl._api")

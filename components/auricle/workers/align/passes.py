@@ -1,4 +1,4 @@
-"""Passes of the aligner over a batch of segments whose embeddings lie in the landing slab."""
+"""Passes of the aligner over a batch of segments with embeddings in the landing slab."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from auricle.workers.align.cross_attention import CrossAttentionAligner
 from auricle.workers.align.forced import ForcedAligner
 from auricle.workers.align.utterances import Utterance
 
-# The aligner of a checkpoint, by its architecture, and what passes need of one.
-
 
 class Aligner(Protocol):
-    """Reads audio and a text. Call it from one worker thread."""
+    """Aligns texts with audio. Call it from one worker thread."""
 
     @property
     def on_gpu(self) -> bool: ...
@@ -29,19 +27,19 @@ class Aligner(Protocol):
         ...
 
     def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the embeddings of a segment, given those of its windows."""
+        """Return the embeddings of a segment, given the windows' embeddings."""
         ...
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns what `Script.times_ms` takes of each utterance.
+        """Run one pass; returns each utterance's input of `Script.times_ms`.
 
-        Raises ArithmeticError if the model gave values that are not finite.
+        Raises ArithmeticError for values that are not finite.
         """
         ...
 
 
 def aligner_for(checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> Aligner:
-    """Load a checkpoint's. Raises CheckpointError if its weights do not fit its config."""
+    """Load a checkpoint's aligner. Raises CheckpointError if its weights do not match."""
     if checkpoint.architecture.audio == "cross_attention":
         return CrossAttentionAligner(checkpoint, dtype, device, threads)
     return ForcedAligner(checkpoint, dtype, device, threads)
@@ -49,8 +47,9 @@ def aligner_for(checkpoint: ModelCheckpoint, dtype: str, device: str, threads: i
 
 @dataclass(frozen=True)
 class AlignJob:
-    """A segment to align: its pinned windows, the token ids after its audio, of which the first
-    `lead` are no text, and its length.
+    """A segment to align: its pinned windows, the token ids after them, and its length.
+
+    The text begins after `lead` tokens.
     """
 
     windows: tuple[SlotRef, ...]
@@ -60,7 +59,6 @@ class AlignJob:
 
     @property
     def tokens(self) -> int:
-        """The length of its prompt."""
         return 1 + sum(window.length for window in self.windows) + len(self.after)
 
 
@@ -68,7 +66,7 @@ class AlignerPass:
     """Runs jobs on the aligner. Call it from the thread that owns the aligner."""
 
     def __init__(self, aligner: Aligner, slab: Slab, dtype: torch.dtype, most_tokens: int) -> None:
-        """A pass has at most `most_tokens`, those that fill up shorter segments included."""
+        """A pass has at most `most_tokens`, padding included."""
         self._aligner = aligner
         self._slab = slab
         self._dtype = dtype
@@ -78,13 +76,13 @@ class AlignerPass:
         """Return the aligner's marks of each job. Raises whatever the device raises."""
         found: list[list[int]] = [[] for _ in jobs]
         for rows in fitting([job.tokens for job in jobs], self._most):
-            utterances = [self._utterance(jobs[row]) for row in rows]
+            utterances = [
+                Utterance(self._audio(job.windows), job.after, job.lead, job.audio_ms)
+                for job in (jobs[row] for row in rows)
+            ]
             for row, marks in zip(rows, self._aligner.marks(utterances), strict=True):
                 found[row] = marks
         return found
-
-    def _utterance(self, job: AlignJob) -> Utterance:
-        return Utterance(self._audio(job.windows), job.after, job.lead, job.audio_ms)
 
     def _audio(self, windows: Sequence[SlotRef]) -> torch.Tensor:
         gathered = self._slab.gather([(window.slot, window.length) for window in windows])
@@ -95,9 +93,9 @@ class AlignerPass:
 
 
 def fitting(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Divide rows of such lengths into passes of at most `most`, filled up to the longest row.
+    """Divide rows of these lengths into passes of at most `most`, padded to the longest row.
 
-    Rows of about one length come together. A row that is too long alone is a pass of its own.
+    Rows of similar length share a pass. A longer row takes a pass alone.
     """
     rows: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda one: lengths[one]):

@@ -1,4 +1,4 @@
-"""Texts as aligners read them, and what their answers mean."""
+"""The input of aligners for a text, and the word times of their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auricle.transcript.words import UNSPACED
 
 
 class Script(Protocol):
-    """Token ids of a text; the first `lead` are no text."""
+    """Token ids; the text begins after `lead` of them."""
 
     @property
     def ids(self) -> tuple[int, ...]: ...
@@ -26,56 +26,51 @@ class Script(Protocol):
     def lead(self) -> int: ...
 
     def times_ms(self, marks: Sequence[int]) -> list[int]:
-        """Return begin and end of each word, in milliseconds, from what the aligner gave."""
+        """Return begin and end of each word in milliseconds, given the aligner's marks."""
         ...
 
 
 class ScriptMaker(Protocol):
-    """Makes the scripts of one checkpoint."""
-
     def script(self, request: AlignRequest) -> Script:
-        """Return a request's. Raises BadRequest if it lacks something."""
+        """Return the script of a request. Raises BadRequest if it is incomplete."""
         ...
 
     def tokens(self, embeddings: int, script: Script) -> int:
-        """Return the length of a prompt with so many embeddings of audio."""
+        """Return the length of a prompt with that many embeddings of audio."""
         ...
 
 
 @dataclass(frozen=True)
 class ForcedScript:
-    """Each word with two timestamps, of which an answer has the classes, `step_ms` apart."""
+    """Each word with two timestamps; marks are their classes, `step_ms` apart."""
 
     ids: tuple[int, ...]
     step_ms: float
     lead: int = 0
 
     def times_ms(self, marks: Sequence[int]) -> list[int]:
-        """See `Script`."""
         return [round(mark * self.step_ms) for mark in marks]
 
 
 @dataclass(frozen=True)
 class ForcedPrompt:
-    """The prompts of a forced aligner, which has audio and text in one sequence."""
+    """The prompts of a forced aligner, with audio and text in one sequence."""
 
     of: AlignerPrompt
 
     def script(self, request: AlignRequest) -> ForcedScript:
-        """See `ScriptMaker`."""
         return ForcedScript(self.of.after_audio(request.words), self.of.step_ms)
 
     def tokens(self, embeddings: int, script: Script) -> int:
-        """See `ScriptMaker`."""
         return 1 + embeddings + len(script.ids)
 
 
 @dataclass(frozen=True)
 class SpokenScript:
-    """The text itself, as the decoder would have written it behind its prompt.
+    """The text as the decoder would have generated it after its prompt.
 
-    An answer has the position at which each token begins, and the one at which the text ends.
-    `lengths` are the tokens' in bytes, of which the first `space` precede the text.
+    Marks are the positions of each token's begin and of the text's end. `lengths` are the tokens'
+    lengths in bytes; the text begins after `space` bytes.
     """
 
     ids: tuple[int, ...]
@@ -85,19 +80,17 @@ class SpokenScript:
     space: int
 
     def times_ms(self, marks: Sequence[int]) -> list[int]:
-        """See `Script`."""
         times = [mark * POSITION_MS for mark in marks]
         return [round(time) for time in word_times(self.lengths, times, self.texts, self.space)]
 
 
 @dataclass(frozen=True)
 class SpokenPrompt:
-    """The prompts of a decoder that attends to audio, which is no part of them."""
+    """The prompts of a decoder with cross-attention, without audio."""
 
     of: PromptFormat
 
     def script(self, request: AlignRequest) -> SpokenScript:
-        """See `ScriptMaker`."""
         if len(request.texts) != len(request.words):
             raise BadRequest(f"{len(request.texts)} texts for {len(request.words)} words")
         language = self.of.check_language(request.language)
@@ -105,16 +98,15 @@ class SpokenPrompt:
             raise BadRequest("this aligner needs the language of the text")
         before = "" if language in UNSPACED else " "
         lead = self.of.tail(language)
-        tokens, lengths = zip(*self.of.spelt(before + "".join(request.texts)), strict=True)
+        tokens, lengths = zip(*self.of.token_lengths(before + "".join(request.texts)), strict=True)
         return SpokenScript((*lead, *tokens), len(lead), lengths, request.texts, len(before))
 
     def tokens(self, embeddings: int, script: Script) -> int:
-        """See `ScriptMaker`."""
         return len(script.ids)
 
 
 def prompt_for(checkpoint: ModelCheckpoint) -> ScriptMaker:
-    """Return the prompts of an aligner's checkpoint. Raises CheckpointError if it is none."""
+    """Return the prompts of a checkpoint. Raises CheckpointError if it is not an aligner."""
     if checkpoint.architecture.audio == "cross_attention":
         return SpokenPrompt(PromptFormat(checkpoint))
     return ForcedPrompt(AlignerPrompt(checkpoint))

@@ -1,4 +1,4 @@
-"""What an aligner takes."""
+"""The input of an aligner."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 
 @dataclass(frozen=True)
 class Utterance:
-    """A segment's audio, embeddings of shape (n, hidden_size), and the token ids after it.
+    """A segment's embeddings (n, hidden_size), and the token ids after them.
 
-    The first `lead` of these are no text. The segment is `audio_ms` long; a decoder that attends
-    to audio also has embeddings of the silence behind it.
+    The text begins after `lead` tokens. The segment is `audio_ms` long; for cross-attention the
+    embeddings include the silence after it.
     """
 
     audio: torch.Tensor
@@ -22,5 +22,4 @@ class Utterance:
 
     @property
     def tokens(self) -> int:
-        """The length of its prompt."""
         return 1 + len(self.audio) + len(self.after)

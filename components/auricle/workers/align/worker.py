@@ -1,4 +1,4 @@
-"""Handles align requests: admission, fetching the windows, batching, repaired times."""
+"""Handles align requests: admission, fetching the windows, batching, repairing times."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from auricle.protocol.annotation import AlignReply, AlignRequest
 from auricle.workers.align.passes import Aligner, AlignerPass, AlignJob
 from auricle.workers.align.scripts import Script, ScriptMaker
 
-# The align worker's own metrics; load/reporter.py has those of its load.
-
 
 class AlignWorkerMetrics(SegmentMetrics):
-    """Counts segments and words too; `landing` is of the embeddings."""
+    """The align worker's own metrics; load/reporter.py has its load metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         new = ComponentMetrics(registry, "align_worker")
@@ -35,7 +33,7 @@ class AlignWorkerMetrics(SegmentMetrics):
         self._segments = new.counter("segments", "segments aligned")
         self._words = new.counter("words", "words aligned")
         self._falls = new.counter(
-            "times_fallen", "times that lay before the one before them, and were repaired"
+            "times_fallen", "times before their predecessor, which were repaired"
         )
         self.landing = LandingMetrics(new)
 
@@ -48,8 +46,6 @@ class AlignWorkerMetrics(SegmentMetrics):
 
 
 class AlignWorker(SegmentWorker[AlignJob, list[int]]):
-    """Aligns segments."""
-
     def __init__(
         self,
         settings: AlignWorkerSettings,
@@ -74,24 +70,23 @@ class AlignWorker(SegmentWorker[AlignJob, list[int]]):
         self._tracer = tracer
 
     async def align(self, request: AlignRequest) -> AlignReply:
-        """Return when each word was said.
+        """Return begin and end of each word.
 
-        Raises Overloaded if no place is free, WindowsMissing if the caller must have windows
-        encoded again, and BadRequest if there is nothing to align or too much for one pass.
+        Raises Overloaded if no slot is free, WindowsMissing if the caller must have windows encoded
+        again, and BadRequest if there is nothing to align or too much for one pass.
         """
         others = self.meter.in_flight
         with self.meter.request():
             try:
                 script = self._checked(request, others)
             except AuricleError:
-                # The caller's next attempt gets leases of its own.
+                # The caller's next attempt gets new leases.
                 self._fetcher.give_back(request.windows)
                 raise
             with self._tracer.span("align", request.trace, words=len(request.words)) as trace:
                 return await self._align(request, script, trace)
 
     def _checked(self, request: AlignRequest, others: int) -> Script:
-        """Return the text of a request that can be served, as the aligner reads it."""
         check_keys((window.key for window in request.windows), request.tenant)
         check_place(others, self._settings.max_requests, background=request.background)
         if not request.windows or not request.words or not all(request.words):

@@ -1,1 +1,1 @@
-"""The diarize worker: who speaks in a final segment."""
+"""The diarize worker: the speakers of a final segment."""

@@ -19,7 +19,7 @@ from auricle.workers.diarize.worker import DiarizeWorker, DiarizeWorkerMetrics
 
 
 async def run(settings: DiarizeWorkerSettings) -> None:
-    """Serve diarize requests until the process is told to stop and has drained.
+    """Serve diarize requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """

@@ -1,4 +1,4 @@
-"""What a diarize worker needs before it can serve: `auricle component DiarizeWorker --check`."""
+"""The needs of a diarize worker, for `auricle component DiarizeWorker --check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from auricle.process.needs import Need, needs_of_torch
 
 
 def needs(settings: DiarizeWorkerSettings) -> Sequence[Need]:
-    """Return the needs of a diarize worker with these settings."""
     model = Need("speaker model", partial(_read, settings.checkpoint))
     return needs_of_torch("workers.diarize", "DiarizeWorker", settings.device, model)
 

@@ -1,4 +1,4 @@
-"""Handles diarize requests: admission, batching across sessions."""
+"""Handles diarize requests: admission, and batching across sessions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from auricle.process.metrics import ComponentMetrics
 from auricle.process.tracing import OFF, Tracer
 from auricle.protocol.annotation import DiarizeReply, DiarizeRequest, SpeakerTurn
 
-# The diarize worker's own metrics; load/reporter.py has those of its load.
-
 
 class DiarizeWorkerMetrics(SegmentMetrics):
-    """Counts segments, speech and turns too."""
+    """The diarize worker's own metrics; load/reporter.py has its load metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         new = ComponentMetrics(registry, "diarize_worker")
@@ -37,15 +35,12 @@ class DiarizeWorkerMetrics(SegmentMetrics):
         )
 
     def diarized(self, seconds: float, turns: int) -> None:
-        """Count one segment."""
         self._segments.inc()
         self._audio.inc(seconds)
         self._turns.inc(turns)
 
 
 class DiarizeWorker(SegmentWorker[SpeakerSegment, Diarized]):
-    """Diarizes segments."""
-
     def __init__(
         self,
         settings: DiarizeWorkerSettings,
@@ -66,17 +61,17 @@ class DiarizeWorker(SegmentWorker[SpeakerSegment, Diarized]):
         self._tracer = tracer
 
     async def diarize(self, request: DiarizeRequest) -> DiarizeReply:
-        """Return who spoke in a segment.
+        """Return the turns of a segment.
 
-        Raises Overloaded if no place is free, and BadRequest for what is no segment, or for the
-        state of another speaker model.
+        Raises Overloaded if no slot is free, and BadRequest for a malformed segment or another
+        speaker model's state.
         """
         others = self.meter.in_flight
         with self.meter.request():
-            heard = self._checked(request, others)
+            segment = self._checked(request, others)
             with self._tracer.span("diarize", request.trace):
-                found = await self._submit(heard, background=request.background)
-        self._metrics.diarized(len(heard.pcm) / SAMPLE_RATE, len(found.turns))
+                found = await self._submit(segment, background=request.background)
+        self._metrics.diarized(len(segment.pcm) / SAMPLE_RATE, len(found.turns))
         turns = tuple(SpeakerTurn(turn.speaker, turn.start, turn.end) for turn in found.turns)
         return DiarizeReply(turns, found.state)
 

@@ -1,15 +1,14 @@
-"""Attention within the windows of a pass, which lie one behind the other without padding.
+"""Attention within the windows of a pass, which are concatenated without padding.
 
-transformers splits them in Python: three transfers from the device a layer to learn their lengths,
-and one kernel a window. For a CPU that is as good as any, and the fewest operations. On a GPU a
-pass of 32 windows would be 600 launches with the device waiting for each of the transfers. There
-all windows take one kernel a layer:
+transformers splits them in Python: three device transfers per layer for their lengths, and one
+kernel per window. On a CPU that is the fewest operations. On a GPU, a pass of 32 windows would need
+600 launches and wait for each transfer, so there all windows take one kernel per layer:
 
 varlen   FlashAttention with the windows' bounds (`torch.nn.attention.varlen`); half precision only
-padded   windows as rows of a batch, filled up to the longest, with a mask; any precision
+padded   windows as rows of a batch, padded to the longest, with a mask; any precision
 
-Each is registered with transformers under a name with "flash", which makes its modules pass the
-bounds on instead of splitting.
+Each is registered with transformers under a name with "flash", so that its modules pass on the
+bounds instead of splitting.
 """
 
 from __future__ import annotations
@@ -33,14 +32,12 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def attention_for(device: torch.device, dtype: torch.dtype) -> Attention:
-    """Return the attention that serves best there."""
     if device.type != "cuda":
         return "per_window"
     return "varlen" if dtype in _HALF else "padded"
 
 
 def use(attention: Attention, encoder: Any) -> None:
-    """Have the modules of a transformers encoder attend so."""
     if attention != "per_window":
         function = _varlen if attention == "varlen" else _padded
         ALL_ATTENTION_FUNCTIONS.register(_NAMES[attention], function)
@@ -50,11 +47,10 @@ def use(attention: Attention, encoder: Any) -> None:
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of a pass lie, on its device; the same for all layers.
+    """The positions of the windows in a pass, on its device; the same for all layers.
 
-    `ends` (windows + 1) are their bounds. For `padded`: `places` (rows) is where each row of the
-    pass lies in a batch of windows × `longest`, and `real` (windows, 1, 1, longest) which of the
-    batch's places are rows.
+    `ends` (windows + 1) are their bounds. For `padded`: `places` (rows) is each row's index in a
+    batch of windows × `longest`, and `real` (windows, 1, 1, longest) its mask.
     """
 
     ends: torch.Tensor
@@ -64,7 +60,7 @@ class Windows:
 
     @classmethod
     def of(cls, lengths: Sequence[int], attention: Attention, device: torch.device) -> Windows:
-        """Return those of windows of such lengths. Nothing waits for the device."""
+        """Return the positions for windows of these lengths, without device synchronization."""
         longest = max(lengths)
         ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32)
         if attention != "padded":
@@ -83,10 +79,10 @@ class Windows:
     def within(
         cls, lengths: Sequence[int], windows: int, rows: int, longest: int, attention: Attention
     ) -> Windows:
-        """Return, on the host, those of a pass with room for more windows and rows than it has.
+        """Return, on the host, the positions in a bucket with at least these windows and rows.
 
-        Windows that it lacks are empty. Rows that it lacks belong to no window; in `padded`'s
-        batch they share the first place of a window of their own, the last.
+        Extra windows are empty. Extra rows belong to no window; in `padded`'s batch they share the
+        first place of an additional last window.
         """
         filled = torch.tensor([*lengths, *[0] * (windows - len(lengths))])
         ends = functional.pad(filled.cumsum(0), (1, 0)).to(torch.int32)
@@ -96,30 +92,28 @@ class Windows:
         real = columns[None, :] < functional.pad(filled, (0, 1))[:, None]
         own = real.reshape(-1).nonzero()[:, 0]
         places = functional.pad(own, (0, rows - len(own)), value=windows * longest)
-        real[:, 0] = True  # a window without any would be attended to as 0 / 0
+        real[:, 0] = True  # an empty window would give 0 / 0
         return cls(ends, longest, places, real[:, None, None, :])
 
     def copied(self, device: torch.device) -> Windows:
-        """Return a copy on a device."""
         places, real = (None if one is None else one.to(device) for one in (self.places, self.real))
         return Windows(self.ends.to(device), self.longest, places, real)
 
     def fill(self, other: Windows) -> None:
-        """Overwrite with others of the same shapes, on the host. Nothing waits for the device."""
+        """Overwrite with `other`, of the same shapes and on the host, without synchronization."""
         pairs = ((self.ends, other.ends), (self.places, other.places), (self.real, other.real))
         for own, new in pairs:
             if own is not None and new is not None:
                 own.copy_(to_device(new, own.device), non_blocking=True)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what a layer passes on to its attention."""
         if self.places is None:
             return {"max_seqlen": self.longest}
         return {"max_seqlen": self.longest, "places": self.places, "real": self.real}
 
 
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a host's tensor on a device, without waiting for the device."""
+    """Copy a host tensor to a device without synchronization."""
     if device.type != "cuda":
         return tensor
     return tensor.pin_memory().to(device, non_blocking=True)
@@ -136,7 +130,7 @@ def _varlen(
     max_length_q: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend as transformers' attention functions do; inputs are (1, heads, rows, width)."""
+    """A transformers attention function; inputs are (1, heads, rows, width)."""
     assert cu_seq_lens_q is not None and max_length_q is not None
     queries, keys, values = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
     if query.device.type == "cpu":
@@ -156,7 +150,7 @@ def _reference(
     ends: torch.Tensor,
     scale: float | None,
 ) -> torch.Tensor:
-    """Do on a CPU what the kernel does; inputs are (rows, heads, width)."""
+    """The kernel's result on a CPU; inputs are (rows, heads, width)."""
     attended = torch.zeros_like(query)
     for begin, end in pairwise(ends.tolist()):
         if begin == end:
@@ -179,7 +173,7 @@ def _padded(
     real: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The same; `places` and `real` as in `Windows`."""
+    """A transformers attention function; `places` and `real` as in `Windows`."""
     assert places is not None and real is not None and max_length_q is not None
     queries, keys, values = (
         _batched(one, places, len(real), max_length_q) for one in (query, key, value)
@@ -192,7 +186,7 @@ def _padded(
 
 
 def _batched(rows: torch.Tensor, places: torch.Tensor, count: int, longest: int) -> torch.Tensor:
-    """Return (count, heads, longest, width) of (1, heads, rows, width)."""
+    """Scatter (1, heads, rows, width) to (count, heads, longest, width)."""
     _, heads, _, width = rows.shape
     filled = rows.new_zeros(count * longest, heads, width)
     filled[places] = rows[0].transpose(0, 1)

@@ -1,14 +1,20 @@
-"""The encoder with its passes recorded, for a GPU: see buckets.py and graphs.py.
+"""The windowed encoder with recorded passes, for a GPU.
 
-What fills a pass up to its bucket changes no embedding: blocks and windows do not see each other,
-and a padded block's rows do not see how far it is padded (padding.py).
+A pass has hundreds of small kernels, which Python launches more slowly than a GPU runs them. So
+passes are padded to one of a few shapes (buckets), each recorded as a CUDA graph and replayed with
+one call. Padding changes no embedding: blocks and windows are independent, and a padded block's
+rows do not depend on the amount of padding (`cost.padded_lengths`).
+
+The transformer's buckets have 1, 2, 4 … windows, and a quarter, half, three quarters or all of the
+rows that these windows may have. The conv stack's have 1, 2, 4 … blocks of one of four lengths: 24,
+48, 72 or 100 frames in the published geometry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -20,20 +26,21 @@ from auricle.process.device_faults import first_sentence
 from auricle.workers.encode.attention import Attention, Windows, attention_for
 from auricle.workers.encode.encoder import Encoder, MelBlock, fill_features
 
-# Shapes of passes: a pass is filled up to the next of a few, each of which is recorded. No I/O.
-#
-# The transformer's have 1, 2, 4 … windows, and rows for a quarter, half, three quarters or all of
-# the embeddings that so many windows may have. The conv stack's have 1, 2, 4 … blocks of one of
-# four lengths: 24, 48, 72 or 100 frames of the published geometry.
-
 _QUARTERS = (1, 2, 3, 4)
-_STRIDE = 8  # frames that become one row; lengths are multiples, as in padding.py
-_BLOCKS_PER_WINDOW = 2  # of a live session at most; more, in recordings, take several passes
+_STRIDE = 8  # frames per row; lengths are multiples of it
+_BLOCKS_PER_WINDOW = 2  # limit in live sessions; recordings with more take several passes
+_WARM_UP_RUNS = 2  # in which libraries allocate workspaces and choose kernels
+
+# Runs a pass on the current content of its inputs. A recorded function overwrites its last result.
+Function = Callable[[], torch.Tensor]
+# Runs a function, which must not synchronize with the device, and returns its recording. A recorded
+# function reads and writes the same memory each time.
+Recorder = Callable[[Function], Function]
 
 
 @dataclass(frozen=True)
 class WindowBucket:
-    """Room for windows, and for their embeddings one behind the other."""
+    """A transformer pass over up to `windows` with up to `rows` embeddings in total."""
 
     windows: int
     rows: int
@@ -41,7 +48,7 @@ class WindowBucket:
 
 @dataclass(frozen=True)
 class BlockBucket:
-    """Room for blocks, each padded to `frames`."""
+    """A pass of the conv stack over up to `blocks`, each padded to `frames`."""
 
     blocks: int
     frames: int
@@ -49,14 +56,13 @@ class BlockBucket:
 
 @dataclass(frozen=True)
 class Buckets:
-    """The shapes for passes of up to `most_windows`, of up to `window_rows` embeddings each."""
+    """The buckets for up to `most_windows` of up to `window_rows` embeddings each."""
 
     most_windows: int
     window_rows: int
     block_frames: int
 
     def of_windows(self) -> list[WindowBucket]:
-        """Return those of the transformer."""
         return [
             WindowBucket(windows, windows * -(-self.window_rows * quarter // 4))
             for windows in _powers(self.most_windows)
@@ -64,7 +70,6 @@ class Buckets:
         ]
 
     def of_blocks(self) -> list[BlockBucket]:
-        """Return those of the conv stack."""
         return [
             BlockBucket(blocks, frames)
             for blocks in _powers(self.most_blocks)
@@ -73,11 +78,10 @@ class Buckets:
 
     @property
     def most_blocks(self) -> int:
-        """Blocks of one pass of the conv stack at most."""
         return _BLOCKS_PER_WINDOW * _power(self.most_windows)
 
     def for_windows(self, windows: int, rows: int) -> WindowBucket | None:
-        """Return the smallest that has room; None if there is none."""
+        """Return the smallest sufficient bucket; None if all are too small."""
         if windows > self.most_windows:
             return None
         count = _power(windows)
@@ -85,7 +89,7 @@ class Buckets:
         return next(fitting, None)
 
     def for_blocks(self, blocks: int, frames: int) -> BlockBucket:
-        """Return the smallest that has room for up to `most_blocks` of a length."""
+        """Return the smallest sufficient bucket for up to `most_blocks` of a length."""
         return BlockBucket(_power(blocks), next(n for n in self._lengths() if n >= frames))
 
     def _lengths(self) -> list[int]:
@@ -102,99 +106,54 @@ def _powers(most: int) -> list[int]:
     return [1 << power for power in range(_power(most).bit_length())]
 
 
-# Recording what a pass asks of the device, to be repeated at the cost of one call.
-#
-# A pass is some hundred small kernels, which Python starts more slowly than a GPU works them off. A
-# recorded function reads and writes the same memory each time: callers fill its inputs before
-# `replay` and take the output before the next one.
-
-_RUNS_BEFORE = 2  # in which libraries allocate their workspaces and choose kernels
-
-
-class RecordedFunction(Protocol):
-    """A recorded function."""
-
-    def replay(self) -> torch.Tensor:
-        """Run it on what its inputs contain now; the next replay overwrites what it returns."""
-        ...
-
-
-class Recorder(Protocol):
-    """Records functions that read and write memory which stays where it is."""
-
-    def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
-        """Run and record a function, which must not wait for the device."""
-        ...
-
-
 class CudaGraphs:
-    """Records CUDA graphs, which share their working memory: one of them runs at a time."""
+    """Records CUDA graphs that share their working memory: one of them runs at a time."""
 
     def __init__(self) -> None:
-        self._pool: Any = None  # of the first; torch gives its type no public name
+        self._pool: Any = None  # shared by all graphs; its type has no public name
 
-    def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
-        """Raises RuntimeError if the function waits for the device."""
+    def capture(self, function: Function) -> Function:
+        """A `Recorder`. Raises RuntimeError if the function synchronizes with the device."""
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(_RUNS_BEFORE):
+            for _ in range(_WARM_UP_RUNS):
                 function()
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         # NIXL's thread may call CUDA meanwhile, so only this thread's calls are watched.
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             output = function()
-        return _CudaGraph(graph, output)
+
+        def replay() -> torch.Tensor:
+            graph.replay()
+            return output
+
+        return replay
 
 
-class _CudaGraph:
-    def __init__(self, graph: torch.cuda.CUDAGraph, output: torch.Tensor) -> None:
-        self._graph = graph
-        self._output = output
-
-    def replay(self) -> torch.Tensor:
-        self._graph.replay()
-        return self._output
-
-
-class EagerRecorder:
-    """In place of CUDA graphs where there are none: a replay calls the function again."""
-
-    def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
-        """Raises what the function raises."""
-        return _Eager(function, function())
-
-
-class _Eager:
-    def __init__(self, function: Callable[[], torch.Tensor], output: torch.Tensor) -> None:
-        self._function = function
-        self._output = output
-
-    def replay(self) -> torch.Tensor:
-        return self._output.copy_(self._function())
+def eager(function: Function) -> Function:
+    """A `Recorder` for machines without CUDA graphs: a replay calls the function again."""
+    output = function()
+    return lambda: output.copy_(function())
 
 
 @dataclass(frozen=True)
 class _Transformer:
-    """A recorded pass of the transformer; inputs on the device."""
-
     hidden: torch.Tensor  # (rows, d_model)
     where: Windows
-    recording: RecordedFunction
+    replay: Function
 
 
 @dataclass(frozen=True)
 class _Stack:
-    """A recorded pass of the conv stack; inputs on the device."""
-
     features: torch.Tensor  # float32 (blocks, 1, 128, frames)
-    recording: RecordedFunction
+    replay: Function
 
 
 class BucketedEncoder(Encoder):
-    """Records its passes in `prepare`; until then, and for what fits no bucket, as its parent."""
+    """Records its passes in `prepare`; before that, and for too large passes, runs eagerly."""
 
     def __init__(
         self,
@@ -203,29 +162,29 @@ class BucketedEncoder(Encoder):
         device: str,
         threads: int,
         most_windows: int,
-        recorder: Recorder,
+        record: Recorder,
         attention: Attention | None = None,
     ) -> None:
         best = attention_for(torch.device(device), DTYPES[dtype])
-        if best == "per_window":  # which splits the windows in Python and cannot be recorded
+        if best == "per_window":  # cannot be recorded, as it splits windows in Python
             best = "padded"
         super().__init__(checkpoint, dtype, device, threads, attention or best)
         geometry = checkpoint.geometry
         self._width = geometry.encoder_d_model
         self._buckets = Buckets(most_windows, geometry.window_embeddings, geometry.block_frames)
-        self._recorder = recorder
+        self._record = record
         self._transformers: dict[WindowBucket, _Transformer] = {}
         self._stacks: dict[BlockBucket, _Stack] = {}
 
     @torch.inference_mode()
     def prepare(self) -> None:
-        """Record all buckets, the largest first: the others fit into its memory.
+        """Record all buckets, the largest first, as the others fit into its memory.
 
-        Raises SettingsError if the device cannot.
+        Raises SettingsError if recording fails.
         """
         windows = sorted(self._buckets.of_windows(), key=lambda b: b.rows, reverse=True)
         blocks = sorted(self._buckets.of_blocks(), key=lambda b: b.blocks * b.frames, reverse=True)
-        # Buckets share their inputs too, as passes do not overlap.
+        # Buckets share the memory of their inputs, as passes do not overlap.
         hidden = torch.zeros(windows[0].rows, self._width, dtype=self._dtype, device=self._device)
         features = torch.zeros(blocks[0].blocks * BINS * blocks[0].frames, device=self._device)
         try:
@@ -237,19 +196,18 @@ class BucketedEncoder(Encoder):
             raise SettingsError(
                 f"the encoder's passes cannot be recorded as CUDA graphs "
                 f"({first_sentence(error)}): lower EncodeWorker.max_batch_windows if memory is "
-                f"short, else set EncodeWorker.cuda_graphs to false"
+                "short; otherwise set EncodeWorker.cuda_graphs to false"
             ) from error
 
     def _transformer(self, room: WindowBucket, memory: torch.Tensor) -> _Transformer:
         hidden = memory[: room.rows]
         where = self._within([self._buckets.window_rows // 4], room).copied(self._device)
-        recording = self._recorder.capture(lambda: self._transform(hidden, where))
-        return _Transformer(hidden, where, recording)
+        return _Transformer(hidden, where, self._record(lambda: self._transform(hidden, where)))
 
     def _stack_of(self, shape: BlockBucket, memory: torch.Tensor) -> _Stack:
         size = shape.blocks * BINS * shape.frames
         features = memory[:size].view(shape.blocks, 1, BINS, shape.frames)
-        return _Stack(features, self._recorder.capture(lambda: self._stack(features)))
+        return _Stack(features, self._record(lambda: self._stack(features)))
 
     def _within(self, lengths: Sequence[int], room: WindowBucket) -> Windows:
         return Windows.within(
@@ -265,7 +223,7 @@ class BucketedEncoder(Encoder):
         torch.cat(list(blocks), out=recorded.hidden[:rows])
         recorded.hidden[rows:].zero_()
         recorded.where.fill(self._within(lengths, room))
-        return recorded.recording.replay()[:rows].clone()
+        return recorded.replay()[:rows].clone()
 
     def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
         if not self._stacks:
@@ -277,12 +235,11 @@ class BucketedEncoder(Encoder):
         return torch.cat([self._convolved(part, length).clone() for part in parts])
 
     def _convolved(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
-        """Return what the next replay overwrites."""
+        """Return rows that the next replay overwrites."""
         shape = self._buckets.for_blocks(len(blocks), length)
         recorded = self._stacks[shape]
-        # torch keeps pinned memory for the next pass, and hands none out that is being copied:
-        # nothing here waits for the device to be done with the pass before.
+        # torch does not reuse pinned memory during a copy, so this does not wait for the last pass.
         staged = torch.zeros(recorded.features.shape, pin_memory=self._device.type == "cuda")
         fill_features(staged, blocks)
         recorded.features.copy_(staged, non_blocking=True)
-        return recorded.recording.replay()[: len(blocks)]
+        return recorded.replay()[: len(blocks)]

@@ -1,8 +1,8 @@
-"""Computes embeddings with the Gemma 4 encoder modules of transformers, which hear no future.
+"""The causal Gemma 4 encoder with transformers' modules.
 
-A block is computed once, from its frames and from what the encoder kept of the one before it: the
-last frames, and of each layer the keys, values and inputs of the convolution that later positions
-reach back to. transformers' own model computes everything from the beginning each time.
+A block is computed once, from its frames and the state after the previous block: the last frames,
+and in each layer the keys, values and convolution inputs that later positions need. transformers'
+own model computes everything from the beginning each time.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow
 
-# A layer of Gemma 4's audio encoder over new positions, given what it had of those before them.
-
 
 @dataclass(frozen=True)
 class Past:
-    """What later positions need of a layer; zeros where there was nothing yet.
+    """A layer's state for later positions, padded with zeros at the begin of a segment.
 
-    `keys` and `values` are (past, width), of which the last `there` exist; `inputs` of the
-    convolution are (taps, width).
+    `keys` and `values` are (past, width), with the last `there` valid; the convolution's `inputs`
+    are (taps, width).
     """
 
     keys: torch.Tensor
@@ -86,7 +84,7 @@ def _attend(
     keys = torch.cat([past.keys, attention.k_proj(hidden)])
     values = torch.cat([past.values, attention.v_proj(hidden)])
     span = len(past.keys) + 1
-    # (n, heads, width, span): of each position those that it attends to, itself last.
+    # (n, heads, width, span): the attended positions of each position, itself last.
     near_keys, near_values = (
         one.view(-1, heads, width).unfold(0, span, 1)
         for one in (keys.float() * attention.k_scale, values.float())
@@ -120,7 +118,7 @@ def _convolve(
 
 @dataclass(frozen=True)
 class BlockOutput:
-    """What is made of a block: rows (positions, d_model), and what the next block needs."""
+    """A block's rows (positions, d_model), and the state for the next block."""
 
     rows: torch.Tensor
     frames: torch.Tensor
@@ -128,8 +126,6 @@ class BlockOutput:
 
 
 class CausalEncoder(AudioEncoder):
-    """The audio encoder of a Gemma 4 checkpoint."""
-
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, Causal):
@@ -143,35 +139,30 @@ class CausalEncoder(AudioEncoder):
 
     @torch.inference_mode()
     def convolve(self, blocks: Sequence[MelBlock]) -> list[BlockOutput]:
-        """Compute blocks; those of which each follows the one before it take one pass together.
-
-        Such rows of blocks are computed one after the other.
-        """
+        """Compute blocks; a chain of consecutive blocks takes one pass."""
         found: dict[int, BlockOutput] = {}
-        for row in _rows(blocks):
-            after = blocks[row[0]].after
+        for chain in _chains(blocks):
+            after = blocks[chain[0]].after
             before = found[_index(blocks, after)] if isinstance(after, MelBlock) else after
-            heard = self._heard([blocks[at] for at in row], before)
-            found |= dict(zip(row, heard, strict=True))
+            outputs = self._encoded([blocks[at] for at in chain], before)
+            found |= dict(zip(chain, outputs, strict=True))
         return [found[at] for at in range(len(blocks))]
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
-        """Return (length_i, hidden_size) per window, given as its blocks: projected, no more."""
+        """Project windows, given as their blocks; returns (length_i, hidden_size) per window."""
         lengths = [sum(len(block.rows) for block in blocks) for blocks in windows]
         rows = torch.cat([block.rows for blocks in windows for block in blocks])
         embeddings = self._projector(self._encoder.output_proj(rows))
         return list(torch.split(embeddings, lengths))
 
     def blocks(self, window: MelWindow) -> list[MelBlock]:
-        """Return what `convolve` takes of a window that begins its segment."""
         linked: list[MelBlock] = []
         for block in super().blocks(window):
             linked.append(replace(block, after=linked[-1] if linked else None))
         return linked
 
-    def _heard(self, blocks: Sequence[MelBlock], before: BlockOutput | None) -> list[BlockOutput]:
-        """Compute blocks, each of which follows the one before it."""
+    def _encoded(self, blocks: Sequence[MelBlock], before: BlockOutput | None) -> list[BlockOutput]:
         new = np.concatenate([block.frames for block in blocks])
         frames = torch.from_numpy(new).to(self._device, self._dtype)
         earlier = frames.new_zeros(STEM_FRAMES, BINS) if before is None else before.frames
@@ -192,16 +183,16 @@ class CausalEncoder(AudioEncoder):
         ]
 
     def _beginning(self, hidden: torch.Tensor) -> Past:
-        """Return what a layer has of before the first position: nothing."""
+        """Return a layer's state before the first position."""
         width, geometry = hidden.shape[1], self._geometry
         attended = hidden.new_zeros(geometry.past, width)
         return Past(attended, attended, hidden.new_zeros(geometry.taps, width), 0)
 
     def _stem(self, frames: torch.Tensor) -> torch.Tensor:
-        """Subsample frames, of which the first `STEM_FRAMES` are earlier ones.
+        """Subsample frames; the first `STEM_FRAMES` belong to the previous block.
 
-        Returns (positions, d_model). Behind the last frame there is nothing, which the second
-        convolution sees as zeros, whatever the first makes of it.
+        Returns (positions, d_model). After the last frame, the second convolution's input is zero,
+        whatever the first one's output is.
         """
         stem = self._encoder.subsample_conv_projection
         own = len(frames) - STEM_FRAMES
@@ -209,7 +200,7 @@ class CausalEncoder(AudioEncoder):
         behind = positions * FRAMES_PER_POSITION - own
         hidden = functional.pad(frames, (0, 0, 0, behind))[None, None]
         hidden = _halved(stem.layer0, hidden)
-        hidden[:, :, 1 + -(-own // 2) :] = 0  # the first of them lies before the positions
+        hidden[:, :, 1 + -(-own // 2) :] = 0  # the first row is before the positions
         hidden = _halved(stem.layer1, hidden)
         rows: torch.Tensor = stem.input_proj_linear(
             hidden[0].permute(1, 2, 0).reshape(positions, -1)
@@ -218,73 +209,26 @@ class CausalEncoder(AudioEncoder):
 
 
 def _halved(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """Run a layer of the stem over (1, channels, time, bins); nothing is added before or behind."""
+    """Run a layer of the stem over (1, channels, time, bins) without padding in time."""
     hidden = functional.conv2d(hidden, layer.conv.weight, stride=2, padding=(0, 1))
     normed = layer.norm(hidden.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
     halved: torch.Tensor = layer.act(normed)
     return halved
 
 
-def _rows(blocks: Sequence[MelBlock]) -> list[list[int]]:
-    """Return blocks' places in rows: in each, every block follows the one before it.
-
-    A block that a row's first one follows is in an earlier row.
-    """
-    rows: list[list[int]] = []
-    ending: dict[int, list[int]] = {}  # rows by the identity of their last block
+def _chains(blocks: Sequence[MelBlock]) -> list[list[int]]:
+    """Divide the blocks' indices into chains of consecutive blocks, predecessors first."""
+    chains: list[list[int]] = []
+    by_last: dict[int, list[int]] = {}  # by the identity of their last block
     for at, block in enumerate(blocks):
-        row = ending.pop(id(block.after), None) if block.after is not None else None
-        if row is None:
-            row = []
-            rows.append(row)
-        row.append(at)
-        ending[id(block)] = row
-    return rows
+        chain = by_last.pop(id(block.after), None) if block.after is not None else None
+        if chain is None:
+            chain = []
+            chains.append(chain)
+        chain.append(at)
+        by_last[id(block)] = chain
+    return chains
 
 
 def _index(blocks: Sequence[MelBlock], wanted: MelBlock) -> int:
     return next(at for at, block in enumerate(blocks) if block is wanted)
-
-
-@dataclass(frozen=True)
-class CausalCost:
-    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
-
-    d_model: int
-    layers: int
-    past: int
-    channels: tuple[int, int]
-    projected: int
-    output: int
-
-    @classmethod
-    def of(cls, checkpoint: ModelCheckpoint) -> CausalCost:
-        """Read the sizes from a checkpoint. Raises CheckpointError if it is of another kind."""
-        geometry = checkpoint.geometry
-        if not isinstance(geometry, Causal):
-            raise CheckpointError(f"{checkpoint.path} has no causal encoder")
-        first, second = checkpoint.audio_config["subsampling_conv_channels"]
-        return cls(
-            geometry.encoder_d_model,
-            geometry.layers,
-            geometry.past,
-            (int(first), int(second)),
-            geometry.projected,
-            geometry.hidden_size,
-        )
-
-    def convs(self, frames: Sequence[int]) -> int:
-        """Return the FLOPs of blocks with these frames: all but the projection."""
-        return sum(-(-one // FRAMES_PER_POSITION) for one in frames) * self._position
-
-    @property
-    def _position(self) -> int:
-        width, (first, second), bins = self.d_model, self.channels, BINS // 4
-        stem = 9 * first * (2 * 2 * bins + bins * second) + bins * second * width
-        # Two feed-forwards, the attention's four products, and two around the convolution.
-        layer = (16 + 4 + 3) * width**2 + 3 * (self.past + 1) * width
-        return 2 * (stem + self.layers * layer)
-
-    def window(self, embeddings: int) -> int:
-        """Return the FLOPs of projecting that many embeddings."""
-        return 2 * embeddings * self.projected * (self.d_model + self.output)

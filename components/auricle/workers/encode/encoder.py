@@ -1,7 +1,7 @@
-"""Computes embeddings of mel windows with the Qwen3-ASR encoder modules of transformers.
+"""The base class of audio encoders, and the Qwen3-ASR encoder with transformers' modules.
 
-The encoder has two halves. The conv stack works on one second at a time, so each finished
-second is convolved once; the transformer attends over a whole window.
+The encoder has two halves. The conv stack works on blocks of one second, so each finished block is
+convolved once; the transformer attends over a whole window.
 """
 
 from __future__ import annotations
@@ -27,22 +27,20 @@ from auricle.process.device import DeviceModel
 from auricle.workers.encode.attention import Attention, Windows, attention_for, to_device, use
 from auricle.workers.encode.cost import padded_lengths
 
-# Keys of the original config that transformers' encoder does not have.
+# Keys of the original config that transformers' encoder config lacks.
 _DROPPED_KEYS = frozenset(
     {"model_type", "architectures", "conv_chunksize", "max_source_positions", "num_hidden_layers"}
 )
 
 
-# What an encoder makes of a block, which may be kept; nobody else looks into it.
-BlockOutput = Any
+BlockOutput = Any  # an encoder's result for a block, opaque to callers
 
 
 @dataclass(frozen=True)
 class MelBlock:
     """Unclamped log-mel of at most one block, float32 (frames, 128), and the clamp floor.
 
-    `after` is what comes before it in its window: a block of the same call, or what the encoder
-    made of it; None at the beginning.
+    `after` is the previous block of the window, in the same call, or its output; None at the begin.
     """
 
     frames: npt.NDArray[np.float32]
@@ -77,17 +75,17 @@ class AudioEncoder(DeviceModel):
         self._block_frames = checkpoint.geometry.block_frames
 
     def prepare(self) -> None:
-        """Make ready what passes need, before the first one."""
+        """Prepare for passes, before the first one."""
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[BlockOutput]:
-        """Return what of each block does not depend on those that follow, on the encoder's device.
+        """Compute blocks as far as they are independent of later ones; returns device tensors.
 
-        It is kept for finished blocks.
+        Callers cache the outputs of finished blocks.
         """
         raise NotImplementedError
 
     def attend(self, windows: Sequence[Sequence[BlockOutput]]) -> list[torch.Tensor]:
-        """Return (length_i, hidden_size) per window, given as what `convolve` made of it."""
+        """Return (length_i, hidden_size) per window, given the outputs of its blocks."""
         raise NotImplementedError
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
@@ -97,7 +95,6 @@ class AudioEncoder(DeviceModel):
         return self.attend([[next(outputs) for _ in blocks] for blocks in parts])
 
     def blocks(self, window: MelWindow) -> list[MelBlock]:
-        """Return what `convolve` takes of a window."""
         starts = range(0, len(window.frames), self._block_frames)
         return [
             MelBlock(window.frames[at : at + self._block_frames], window.floor) for at in starts
@@ -109,18 +106,13 @@ class AudioEncoder(DeviceModel):
         return torch.from_numpy(scaled).to(self._device, self._dtype)
 
     def _load_audio(self, checkpoint: ModelCheckpoint, encoder: Any, projector: Any) -> None:
-        """Load a checkpoint's audio encoder and projector.
-
-        Raises CheckpointError if its weights are not those of the two modules.
-        """
+        """Load a checkpoint's audio encoder and projector. Raises CheckpointError."""
         weights, projection = audio_weights(checkpoint)
         self._load(encoder, weights, "audio encoder")
         self._load(projector, projection, "projector")
 
 
 class Encoder(AudioEncoder):
-    """The audio encoder of a Qwen3-ASR checkpoint."""
-
     def __init__(
         self,
         checkpoint: ModelCheckpoint,
@@ -129,7 +121,7 @@ class Encoder(AudioEncoder):
         threads: int,
         attention: Attention | None = None,
     ) -> None:
-        """`attention` is the one that serves best on the device, unless given."""
+        """`attention` is by default the fastest on the device."""
         super().__init__(checkpoint, dtype, device, threads)
         known = Qwen3ASRConfig().audio_config.to_dict().keys()
         audio = {
@@ -138,7 +130,7 @@ class Encoder(AudioEncoder):
             if k in known and k not in _DROPPED_KEYS
         }
         config = Qwen3ASRConfig(audio_config=audio, text_config=dict(checkpoint.text_config))
-        config.audio_config._attn_implementation = "sdpa"  # as transformers selects it internally
+        config.audio_config._attn_implementation = "sdpa"  # transformers' own choice
         self._attention = attention or attention_for(self._device, self._dtype)
         self._encoder = Qwen3ASREncoder(config.audio_config)
         use(self._attention, self._encoder)
@@ -155,15 +147,14 @@ class Encoder(AudioEncoder):
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         """Run the conv stack and add positions; returns (length_i, d_model) per block.
 
-        Whole blocks take one pass and all shorter ones another. Shorter blocks are padded with
-        zeros, as their last embeddings depend on the frames that follow (see padding.py).
+        Whole blocks take one pass and all shorter ones, padded with zeros, another.
         """
         padded = padded_lengths([len(block.frames) for block in blocks], self._block_frames)
         outputs: dict[int, torch.Tensor] = {}
         for length in set(padded):
             rows = [row for row, own in enumerate(padded) if own == length]
             hidden = self._convolve([blocks[row] for row in rows], length)
-            # Copied, because a cached slice would keep the whole batch's memory alive.
+            # Copied, because a cached slice would keep the memory of the batch alive.
             outputs |= {
                 row: one[: self._embeddings(len(blocks[row].frames))].clone()
                 for row, one in zip(rows, hidden, strict=True)
@@ -177,7 +168,7 @@ class Encoder(AudioEncoder):
         return self._stack(to_device(features, self._device))
 
     def _stack(self, features: torch.Tensor) -> torch.Tensor:
-        """Convolve features on the device; nothing waits for it."""
+        """Convolve features on the device, without synchronization."""
         encoder = self._encoder
         hidden = features.to(dtype=self._dtype, memory_format=torch.channels_last)
         for conv in self._convs:
@@ -190,23 +181,22 @@ class Encoder(AudioEncoder):
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """Run transformer and projector over windows, given as their blocks' conv outputs.
+        """Run transformer and projector over windows, given their blocks' conv outputs.
 
-        All windows take one pass: they are concatenated without padding, and each attends only to
-        itself (see attention.py). Returns (length_i, hidden_size) per window, on the encoder's
-        device.
+        All windows take one pass, concatenated, and each attends only to itself (attention.py).
+        Returns (length_i, hidden_size) per window, on the encoder's device.
         """
         lengths = [sum(len(block) for block in blocks) for blocks in windows]
         embeddings = self._attended([block for blocks in windows for block in blocks], lengths)
         return list(torch.split(embeddings, lengths))
 
     def _attended(self, blocks: Sequence[torch.Tensor], lengths: Sequence[int]) -> torch.Tensor:
-        """Return the embeddings of windows of such lengths, one behind the other."""
+        """Return the embeddings of windows of these lengths, concatenated."""
         where = Windows.of(lengths, self._attention, self._device)
         return self._transform(torch.cat(list(blocks)), where)
 
     def _transform(self, hidden: torch.Tensor, where: Windows) -> torch.Tensor:
-        """Run transformer and projector over rows on the device; nothing waits for it."""
+        """Run transformer and projector over rows on the device, without synchronization."""
         arguments = where.arguments()
         for layer in self._encoder.layers:
             hidden = layer(hidden, where.ends, **arguments)[0]

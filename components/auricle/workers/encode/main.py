@@ -1,4 +1,4 @@
-"""The encode worker process, of either pool: the decoder's or the aligner's."""
+"""The process of an encode worker, in the decoder's or the aligner's pool."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from functools import partial
 
 import torch
 
+from auricle.checkpoints.architectures.base import EncoderKind
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
-from auricle.embeddings.slabs import new_slab
+from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
 from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
@@ -22,48 +22,35 @@ from auricle.process.transport import transfers
 from auricle.protocol.diagnosis import RunningModel
 from auricle.protocol.recognition import EncodeRequest
 from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
-from auricle.workers.encode.causal import CausalCost, CausalEncoder
-from auricle.workers.encode.cost import EncoderCost, PassCost
+from auricle.workers.encode.causal import CausalEncoder
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import AudioEncoder, Encoder
 from auricle.workers.encode.passes import warm_up
 from auricle.workers.encode.store import EmbeddingStore, Identity
-from auricle.workers.encode.whisper import WhisperChunkEncoder, WhisperCost
-from auricle.workers.encode.whole_chunks import WholeChunkCost, WholeChunkEncoder
+from auricle.workers.encode.whisper import WhisperChunkEncoder
+from auricle.workers.encode.whole_chunks import WholeChunkEncoder
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 
-# The encoder of a checkpoint, by its architecture, and what it costs.
+_EXPIRE_SECONDS = 1.0
+_ENCODERS: dict[EncoderKind, type[AudioEncoder]] = {
+    "windowed": Encoder,
+    "whole_chunks": WholeChunkEncoder,
+    "causal": CausalEncoder,
+    "whisper": WhisperChunkEncoder,
+}
 
 
 def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> AudioEncoder:
-    """Return the encoder of an encode worker. Raises CheckpointError."""
-    how = (checkpoint, settings.dtype, settings.device, settings.threads)
-    if checkpoint.architecture.encoder == "whole_chunks":
-        return WholeChunkEncoder(*how)
-    if checkpoint.architecture.encoder == "causal":
-        return CausalEncoder(*how)
-    if checkpoint.architecture.encoder == "whisper":
-        return WhisperChunkEncoder(*how)
-    if settings.cuda_graphs and settings.device.startswith("cuda"):
-        return BucketedEncoder(*how, settings.max_batch_windows, CudaGraphs())
-    return Encoder(*how)
-
-
-def cost_of(checkpoint: ModelCheckpoint) -> PassCost:
-    """Return the cost of its passes."""
-    if checkpoint.architecture.encoder == "whole_chunks":
-        return WholeChunkCost.of(checkpoint)
-    if checkpoint.architecture.encoder == "causal":
-        return CausalCost.of(checkpoint)
-    if checkpoint.architecture.encoder == "whisper":
-        return WhisperCost.of(checkpoint)
-    return EncoderCost.of(checkpoint.audio_config, checkpoint.geometry)
-
-
-_EXPIRE_SECONDS = 1.0
+    """Load a checkpoint's encoder. Raises CheckpointError."""
+    arguments = (checkpoint, settings.dtype, settings.device, settings.threads)
+    kind = checkpoint.architecture.encoder
+    if kind == "windowed" and settings.cuda_graphs and settings.device.startswith("cuda"):
+        return BucketedEncoder(*arguments, settings.max_batch_windows, CudaGraphs().capture)
+    return _ENCODERS[kind](*arguments)
 
 
 async def run(settings: EncodeWorkerSettings) -> None:
-    """Serve encode requests until the process is told to stop and has drained.
+    """Serve encode requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """

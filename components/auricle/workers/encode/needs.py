@@ -1,4 +1,4 @@
-"""What an encode worker needs before it can serve: `auricle component EncodeWorker --check`."""
+"""The needs of an encode worker, for `auricle component EncodeWorker --check`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from auricle.process.needs import Need, checkpoint, needs_of_torch
 
 
 def needs(settings: EncodeWorkerSettings) -> Sequence[Need]:
-    """Return the needs of an encode worker with these settings, of either pool."""
     return needs_of_torch(
         "workers.encode",
         settings.component,

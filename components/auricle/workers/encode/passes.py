@@ -1,4 +1,4 @@
-"""One pass of the encoder: from the features of a batch to embeddings in published slots."""
+"""One pass of the encoder: features of a batch in, embeddings in published slots out."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from auricle.workers.encode.encoder import (
 )
 from auricle.workers.encode.store import EmbeddingStore, Reservation
 
-# A pass over silence: warms the encoder up, and tells a broken device from a bad job.
-
-_SILENCE = -10.0  # its log-mel
-# Of windows of live sessions, in seconds: kernels are chosen and planned for each shape of a pass.
+_SILENCE = -10.0  # log-mel of silence
+# Windows of live sessions in seconds: kernels are chosen and planned per shape of a pass.
 _SHORTER = (0.24, 0.48, 0.72)
 
 
 def warm_up(encoder: AudioEncoder, geometry: Geometry, most_windows: int) -> None:
-    """Run what live sessions will run, before the first of them comes (encoder's thread).
+    """Run the passes of live sessions in advance (encoder's thread); on a CPU, one window.
 
-    On a CPU a window will do. Raises whatever the device raises.
+    Raises whatever the device raises.
     """
     encoder.prepare()
     encode_silence(encoder, geometry)
@@ -50,26 +48,21 @@ def encode_silence(encoder: AudioEncoder, geometry: Geometry) -> None:
     """Encode one window of silence (encoder's thread). Raises whatever the device raises."""
     silence = np.full((geometry.window_frames, geometry.mel_bins), _SILENCE, np.float32)
     for embeddings in encoder.encode([MelWindow(silence, _SILENCE)]):
-        check_finite(embeddings)
+        _check(torch.isfinite(embeddings).all())
 
 
-def check_finite(embeddings: torch.Tensor) -> None:
-    """Raise AuricleError unless all values are finite."""
-    refuse_unless(bool(torch.isfinite(embeddings).all()))
-
-
-def refuse_unless(finite: bool) -> None:
-    """Raise AuricleError unless all values were found to be finite."""
-    if not finite:
+def _check(finite: torch.Tensor) -> None:
+    """Raise AuricleError unless `finite`, which must be complete, is True."""
+    if not bool(finite):
         raise AuricleError("the encoder produced values that are not finite")
 
 
 @dataclass
 class EncodeJob:
-    """A window and what is kept, or None, of each of its blocks.
+    """A window, and the cached output or None of each block.
 
-    A job with `attends` False runs the conv stack only. The event loop sets `withdrawn` while no
-    request waits for the window.
+    With `attends` False, only the conv stack runs. The event loop sets `withdrawn` while no request
+    waits for the window.
     """
 
     window: WindowFeatures
@@ -80,19 +73,19 @@ class EncodeJob:
     withdrawn: bool = False
 
     def find(self, kept: Callable[[str], BlockOutput | None]) -> None:
-        """Look once more for blocks that came without features."""
+        """Look up blocks without features again."""
         for at, block in enumerate(self.window.blocks):
             if block.log_mel is None and self.outputs[at] is None:
                 self.outputs[at] = kept(block.key)
 
 
-# What became of a job: its window's slot, why there was none for it, or None if it had no need.
+# A job's result: the window's slot, the reason why it has none, or None if it needs none.
 Stored = Reservation | Overloaded | FeaturesMissing | None
 
 
 @dataclass(frozen=True)
 class Passed:
-    """What a pass did: what became of each job, and the new conv outputs by block key."""
+    """The result of each job, and the new conv outputs by block key."""
 
     stored: list[Stored]
     convolved: dict[str, BlockOutput]
@@ -118,9 +111,9 @@ class EncoderPass:
     def run(self, jobs: Sequence[EncodeJob]) -> Passed:
         """Convolve each new block once, then encode all windows at once and publish them.
 
-        A window for which there is no slot is not encoded, and disturbs no other. A pass whose jobs
-        have all been withdrawn ends early, without slots. Raises whatever the device raises; no
-        slot is reserved then.
+        A window without a slot is not encoded, which does not affect the others. A pass ends early,
+        without slots, once all its jobs are withdrawn. Raises whatever the device raises, after
+        abandoning all reservations.
         """
         stored: list[Stored] = []
         convolved: dict[str, BlockOutput] = {}
@@ -132,17 +125,14 @@ class EncoderPass:
             convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
         except PassWithdrawn:
-            self._abandon(stored)
+            self._store.abandon(one for one in stored if isinstance(one, Reservation))
             stored = [None] * len(jobs)
         except BaseException:
-            self._abandon(stored)
+            self._store.abandon(one for one in stored if isinstance(one, Reservation))
             raise
         finally:
             self._encoder.checkpoint = do_nothing
         return Passed(stored, convolved)
-
-    def _abandon(self, stored: Sequence[Stored]) -> None:
-        self._store.abandon(one for one in stored if isinstance(one, Reservation))
 
     def _reserved(self, job: EncodeJob) -> Stored:
         if not job.attends or job.withdrawn:
@@ -160,13 +150,12 @@ class EncoderPass:
             return error
 
     def _lacking(self, job: EncodeJob, new: Mapping[str, MelBlock]) -> FeaturesMissing | None:
-        """Return that a job's blocks were evicted since it was submitted; None if they were not."""
         blocks = zip(job.window.blocks, job.outputs, strict=True)
         keys = tuple(b.key for b, output in blocks if output is None and b.key not in new)
         return FeaturesMissing(keys) if keys else None
 
     def _new_blocks(self, jobs: Sequence[EncodeJob]) -> dict[str, MelBlock]:
-        """Return the blocks to compute, by key: each after what is before it in its window."""
+        """Return the blocks to compute, by key, each with its predecessor in the window."""
         new: dict[str, MelBlock] = {}
         for job in jobs:
             before: MelBlock | BlockOutput | None = None
@@ -202,17 +191,15 @@ class EncoderPass:
         if not self._store.on_device:
             self._store.publish(list(zip(reserved, _payloads(embeddings), strict=True)))
             return
-        # All is queued on the device, what the check is about included, and waited for once.
+        # Everything is queued on the device, the check included, and synchronized once.
         finite = torch.isfinite(torch.cat(list(embeddings))).all().to("cpu", non_blocking=True)
-        self._store.publish(
-            list(zip(reserved, embeddings, strict=True)), lambda: refuse_unless(bool(finite))
-        )
+        self._store.publish(list(zip(reserved, embeddings, strict=True)), lambda: _check(finite))
 
 
 def _payloads(embeddings: Sequence[torch.Tensor]) -> list[Bytes]:
-    """Return the bytes of each window's embeddings, on the host: one check and copy for all."""
+    """Return the bytes of each window's embeddings on the host, with one check and one copy."""
     together = torch.cat(list(embeddings))
-    check_finite(together)
+    _check(torch.isfinite(together).all())
     flat: Bytes = together.cpu().view(torch.uint8).numpy().reshape(-1)
     sizes = [one.numel() * one.element_size() for one in embeddings]
     return np.split(flat, np.cumsum(sizes)[:-1])

@@ -1,4 +1,4 @@
-"""The state cache manager: embeddings in leased slots of one registered slab."""
+"""The store of embeddings: leased slots of one registered slab."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A pinned slot for the window `key`, until it is abandoned, or published and let go."""
+    """A pinned slot for the window `key`, until it is abandoned, or published and released."""
 
     key: str
     slot: Slot
@@ -37,8 +37,8 @@ class Reservation:
 class EmbeddingStore:
     """Stores embeddings in slots and grants leases on them.
 
-    A window that is being encoded has a reservation. Either it is published, and `let_go` once
-    all who waited for it have leases; or it is abandoned.
+    A window in the encoder has a reservation, which is either abandoned, or published and `let_go`
+    once all its waiting requests have leases.
 
     Thread-safe: the encoder's thread reserves and publishes, the event loop grants leases, the
     NIXL thread releases them. `now` is monotonic seconds.
@@ -49,13 +49,13 @@ class EmbeddingStore:
         self._table = SlotTable(slab.count)
         self._leases = LeaseBook(self._table, lease_seconds)
         self._lock = threading.Lock()
-        # Called for each slot that is evicted because its content was wrong.
+        # Called for each slot that is evicted because its content was corrupt.
         self.on_spoiled: Callable[[], None] = lambda: None
 
     def reuse(self, key: str, identity: Identity, now: float) -> WindowRef | None:
-        """Lease a window that is stored already; returns None if it is not.
+        """Lease a stored window; returns None if it is not stored.
 
-        A slot whose header is not as it was written is evicted.
+        A slot with a corrupt header is evicted.
         """
         with self._lock:
             self._leases.expire(now)
@@ -64,17 +64,17 @@ class EmbeddingStore:
                 return None
             wrong = self._slab.mismatch(slot.index, key, slot.generation, slot.length)
             if wrong is not None:
-                log.error("slot %d was overwritten: %s", slot.index, wrong)
+                log.error("Slot %d was overwritten and is evicted: %s", slot.index, wrong)
                 self._evict(slot.index, slot.generation)
                 return None
             return self._lease(key, slot, identity, now)
 
     def evict(self, slots: Iterable[SpoiledSlot], agent: str) -> None:
-        """Evict the content that readers found to be wrong, of those slots that are `agent`'s."""
+        """Evict the slots of `agent`, in which readers found corrupt content."""
         with self._lock:
             for spoiled in slots:
                 if spoiled.agent == agent and self._evict(spoiled.slot, spoiled.generation):
-                    log.error("slot %d was evicted: a reader found it spoiled", spoiled.slot)
+                    log.error("Slot %d was evicted: a reader found it corrupt", spoiled.slot)
 
     def _evict(self, index: int, generation: int) -> bool:
         evicted = self._table.evict(index, generation)
@@ -87,9 +87,9 @@ class EmbeddingStore:
     ) -> Reservation:
         """Take a slot for a window of `length` embeddings and clear its header.
 
-        `key` is one of `embeddings/layout.py`; a `partial` window is evicted before finished ones,
-        and what it `supersedes`, an earlier state of the same window, before all others. Raises
-        Overloaded if all slots are leased or reserved, ValueError if `key` has a slot already.
+        A `partial` window is evicted before finished ones. `supersedes` is the key of an earlier
+        state of the window, which is evicted first. Raises Overloaded if all slots are leased or
+        reserved, ValueError if `key` has a slot already.
         """
         with self._lock:
             self._leases.expire(now)
@@ -101,24 +101,22 @@ class EmbeddingStore:
 
     @property
     def on_device(self) -> bool:
-        """Whether embeddings stay on the encoder's device."""
         return self._slab.on_device
 
     def publish(
         self, windows: Sequence[tuple[Reservation, Any]], check: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the embeddings of reserved slots, then their headers; they are found from then on.
+        """Write the embeddings of reserved slots, then their headers; then `reuse` finds them.
 
         Embeddings are rows of `layout.row_bytes` bytes, shape (bytes,), or tensors if they stay on
-        the device. `check` is called between the two, when embeddings are where they belong.
-        Raises whatever it raises, or ValueError if embeddings do not have the size of their
-        reservation; none has been published then.
+        the device. `check` is called after the embeddings are written. Raises whatever it raises,
+        or ValueError if sizes differ from the reservations; then no window is published.
         """
         for reservation, payload in windows:
             expected = self._slab.layout.payload_bytes(reservation.slot.length)
             if payload.nbytes != expected:
                 raise ValueError(f"{reservation.key} has {payload.nbytes} bytes, not {expected}")
-        # Without the lock, as the slots are nobody else's yet.
+        # Without the lock, as reserved slots are not shared yet.
         for reservation, payload in windows:
             self._slab.fill(reservation.slot.index, payload)
         self._slab.synchronize()  # once for all of them
@@ -131,19 +129,18 @@ class EmbeddingStore:
                 self._table.fill(reservation.slot)
 
     def abandon(self, reservations: Iterable[Reservation]) -> None:
-        """Free reserved slots whose windows could not be encoded."""
         with self._lock:
             for reservation in reservations:
                 self._table.abandon(reservation.slot)
 
     def lease(self, reservation: Reservation, identity: Identity, now: float) -> WindowRef:
-        """Lease a window that was published and not let go yet."""
+        """Lease a published window whose reservation has not ended."""
         with self._lock:
             self._leases.expire(now)
             return self._lease(reservation.key, reservation.slot, identity, now)
 
     def let_go(self, reservation: Reservation) -> None:
-        """End the reservation of a published window: only leases keep it from eviction now."""
+        """End the reservation of a published window; only leases keep it from eviction then."""
         with self._lock:
             self._table.unpin(reservation.slot)
 
@@ -178,29 +175,23 @@ class EmbeddingStore:
                     self._leases.release(int(number))
 
     def give_back(self, refs: Iterable[WindowRef]) -> None:
-        """End the leases of refs that were granted and not sent to anyone."""
         with self._lock:
             for ref in refs:
                 self._leases.release(ref.lease)
 
     def expire(self, now: float) -> None:
-        """End leases whose deadline has passed."""
         with self._lock:
             self._leases.expire(now)
 
     def open_leases(self) -> int:
-        """Return the number of leases neither released nor expired."""
         return len(self._leases)
 
     def slots(self) -> int:
-        """Return the number of slots."""
         return self._table.count
 
     def slots_in_use(self) -> int:
-        """Return the number of slots with content."""
         return self._table.in_use
 
     def state(self) -> SlabState:
-        """Return how many slots there are, have content, and have an open lease."""
         with self._lock:
             return SlabState(self._table.count, self._table.in_use, self._table.pinned)

@@ -1,9 +1,9 @@
-"""Computes what Whisper's encoder makes of a chunk, with the modules of transformers.
+"""Whisper's encoder with transformers' modules.
 
-A chunk is 30 s: audio, then silence. Given all of it, an encoder does what the published one does.
-Given less, it computes the positions that it is given, which also attend to the keys and values of
-30 s of silence behind them. Those depend on the level of the silence only, and are kept. That is an
-approximation: the cached silence has not heard the audio. benchmarks/RESULTS.md says what it costs.
+A chunk is 30 s: audio, then silence. A complete chunk is encoded as by the published encoder. For a
+shorter one only its positions are computed, which also attend to cached keys and values of the
+silence after them. These depend only on the silence's level. That is an approximation, as cached
+silence has not attended to the audio; benchmarks/RESULTS.md has its effect.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from auricle.process.device import config_of
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, do_nothing
 from auricle.workers.encode.whole_chunks import embedded
 
-# Of silence, of all levels.
-_CACHE_BYTES = 1 << 29
-# Clamp floors of most speech. A pass that meets another one takes the time of a whole chunk more.
+_CACHE_BYTES = 1 << 29  # of all cached silence
+# Clamp floors of most speech. For another level, a pass takes the time of an additional chunk.
 _USUAL_FLOORS = (-7.0, -6.5)
 
 
@@ -42,33 +41,27 @@ class ScaledBlock:
 
 @dataclass(frozen=True)
 class KeysValues:
-    """Of one layer, (heads, positions, width of a head) each."""
+    """One layer's keys and values, (heads, positions, head width) each."""
 
     keys: torch.Tensor
     values: torch.Tensor
 
     @property
     def bytes(self) -> int:
-        """What both take of memory."""
         return self.keys.nbytes + self.values.nbytes
 
 
 @dataclass(frozen=True)
 class EncodedSilence:
-    """A whole chunk of silence: its embeddings, and the keys and values of each layer."""
-
     embeddings: torch.Tensor
     layers: list[KeysValues]
 
     @property
     def bytes(self) -> int:
-        """What it takes of memory."""
         return self.embeddings.nbytes + sum(layer.bytes for layer in self.layers)
 
 
 class WhisperChunkEncoder(AudioEncoder):
-    """The audio encoder of a Whisper checkpoint."""
-
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WhisperChunks):
@@ -79,25 +72,23 @@ class WhisperChunkEncoder(AudioEncoder):
         self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
         self._heads = int(config.encoder_attention_heads)
         self._positions = checkpoint.geometry.window_embeddings
-        # The least recently used level is forgotten first.
+        # By level, least recently used first.
         self._silence: OrderedDict[float, EncodedSilence] = OrderedDict()
 
     @torch.inference_mode()
     def prepare(self) -> None:
-        """Make ready what passes need, before the first one: the silence behind usual speech."""
         for floor in _USUAL_FLOORS:
             self._silence_at(floor)
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[ScaledBlock]:
-        """Return the features of each block as the encoder takes them."""
         return [ScaledBlock(self._features(block), block.floor) for block in blocks]
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         """Encode chunks, given as the features of their blocks, in one pass.
 
-        Chunks of silence are taken from what is kept, or computed to be kept. Returns
-        (positions_i, hidden_size) per chunk, on the encoder's device.
+        Chunks of silence are cached. Returns (positions_i, hidden_size) per chunk, on the
+        encoder's device.
         """
         kept = [self._silence_at(w[0].floor) if self._silent(w) else None for w in windows]
         rest = [w for w, one in zip(windows, kept, strict=True) if one is None]
@@ -119,7 +110,7 @@ class WhisperChunkEncoder(AudioEncoder):
         return sum(len(block.frames) for block in blocks) == self._geometry.window_frames
 
     def _silent(self, blocks: Sequence[ScaledBlock]) -> bool:
-        """Whether a chunk is whole and silence, all of which was clamped to one level."""
+        """Whether a chunk is whole and all clamped to one level."""
         if not self._whole(blocks):
             return False
         level = blocks[0].frames[0, 0]
@@ -152,9 +143,9 @@ class WhisperChunkEncoder(AudioEncoder):
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 
-        `checkpoint` is as `AudioEncoder.checkpoint`; silence, which is kept, is computed without.
-        Rows of all chunks take the products of a layer together, and its attention together, over
-        as many rows as the longest has; each always has the keys of a whole chunk.
+        `checkpoint` is as `AudioEncoder.checkpoint`; cached silence is computed without it.
+        All chunks share a layer's products and its attention, padded to the longest; each has the
+        keys of a whole chunk.
         """
         lengths = [len(chunk) for chunk in chunks]
         hidden = torch.cat(chunks)
@@ -168,18 +159,19 @@ class WhisperChunkEncoder(AudioEncoder):
                 for project in (attention.q_proj, attention.k_proj, attention.v_proj)
             )
             first.append(KeysValues(keys[0], values[0]))
-            behind = [None if one is None else one.layers[number] for one in silence]
+            cached = [None if one is None else one.layers[number] for one in silence]
             whole = [
-                _before(KeysValues(k, v), kept)
-                for k, v, kept in zip(keys, values, behind, strict=True)
+                _with_silence(KeysValues(k, v), kept)
+                for k, v, kept in zip(keys, values, cached, strict=True)
             ]
-            heard = functional.scaled_dot_product_attention(
+            attended = functional.scaled_dot_product_attention(
                 _padded(queries),
                 torch.stack([one.keys for one in whole]),
                 torch.stack([one.values for one in whole]),
             )
             rows = [
-                one[:, :n].transpose(0, 1).flatten(1) for one, n in zip(heard, lengths, strict=True)
+                one[:, :n].transpose(0, 1).flatten(1)
+                for one, n in zip(attended, lengths, strict=True)
             ]
             hidden = hidden + attention.out_proj(torch.cat(rows))
             checkpoint()
@@ -191,18 +183,18 @@ class WhisperChunkEncoder(AudioEncoder):
         return rows.view(len(rows), self._heads, -1).transpose(0, 1)
 
     def encode(self, windows: Sequence[MelWindow]) -> list[torch.Tensor]:
-        """Run both halves, of silence as well; returns (positions_i, hidden_size) per window."""
+        """Encode windows without the silence cache; returns (positions_i, hidden_size) each."""
         return self._computed([self.convolve(self.blocks(window)) for window in windows])
 
 
 def _padded(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Stack (heads, rows_i, width), with zeros behind the rows of those that are shorter."""
+    """Stack (heads, rows_i, width), padded with zeros after the rows."""
     longest = max(part.shape[1] for part in parts)
     return torch.stack([functional.pad(part, (0, 0, 0, longest - part.shape[1])) for part in parts])
 
 
-def _before(own: KeysValues, silence: KeysValues | None) -> KeysValues:
-    """Return keys and values of a chunk's own positions with those of the silence behind them."""
+def _with_silence(own: KeysValues, silence: KeysValues | None) -> KeysValues:
+    """Append the silence after a chunk's positions to its keys and values."""
     if silence is None:
         return own
     rows = own.keys.shape[1]
@@ -210,38 +202,3 @@ def _before(own: KeysValues, silence: KeysValues | None) -> KeysValues:
         torch.cat([own.keys, silence.keys[:, rows:]], 1),
         torch.cat([own.values, silence.values[:, rows:]], 1),
     )
-
-
-@dataclass(frozen=True)
-class WhisperCost:
-    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
-
-    width: int
-    layers: int
-    ffn: int
-    bins: int
-    positions: int
-
-    @classmethod
-    def of(cls, checkpoint: ModelCheckpoint) -> WhisperCost:
-        """Read the sizes from a checkpoint."""
-        config, geometry = checkpoint.audio_config, checkpoint.geometry
-        return cls(
-            geometry.encoder_d_model,
-            int(config["encoder_layers"]),
-            int(config["encoder_ffn_dim"]),
-            geometry.mel_bins,
-            geometry.window_embeddings,
-        )
-
-    def convs(self, frames: Sequence[int]) -> int:
-        """Return 0: blocks are not convolved by themselves."""
-        return 0
-
-    def window(self, embeddings: int) -> int:
-        """Return the FLOPs of a chunk of which that many positions are computed."""
-        rows, width = embeddings, self.width
-        convs = 2 * 3 * width * (2 * rows * self.bins + rows * width)
-        products = 4 * width**2 + 2 * width * self.ffn
-        layer = 2 * rows * products + 4 * rows * self.positions * width
-        return convs + self.layers * layer

@@ -1,14 +1,13 @@
-"""Computes embeddings of whole chunks with the Qwen2-Audio encoder modules of transformers.
+"""The Qwen2-Audio encoder with transformers' modules.
 
-Everything in a chunk sees everything else, so nothing but the features of its seconds is kept from
-one encoding to the next. Frames that are not there are left out, where transformers fills every
-chunk up to 30 s and masks what it has filled: a short chunk costs less, and gives the same.
+All positions of a chunk attend to each other, so only the features of its seconds are cached.
+transformers pads every chunk to 30 s with a mask; without the padding a short chunk costs less and
+has the same result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ from transformers.models.qwen2_audio.modeling_qwen2_audio import (
     Qwen2AudioMultiModalProjector,
 )
 
-from auricle.audio.constants import BINS
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
 from auricle.core.errors import CheckpointError
@@ -31,8 +29,6 @@ from auricle.workers.encode.encoder import AudioEncoder, MelBlock
 
 
 class WholeChunkEncoder(AudioEncoder):
-    """The audio encoder of a Qwen2-Audio checkpoint."""
-
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WholeChunks):
@@ -49,19 +45,18 @@ class WholeChunkEncoder(AudioEncoder):
         self._load_audio(checkpoint, self._encoder, self._projector)
 
     def convolve(self, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
-        """Return the features of each block as the encoder takes them, (frames, 128)."""
+        """Return the features of each block, (frames, 128)."""
         return [self._features(block) for block in blocks]
 
     @torch.inference_mode()
     def attend(self, windows: Sequence[Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-        """Encode chunks, given as the features of their blocks; one after the other.
+        """Encode chunks, given as the features of their blocks, one at a time.
 
         Returns (length_i, hidden_size) per chunk, on the encoder's device.
         """
         return [self._encoded(torch.cat(list(blocks))) for blocks in windows]
 
     def _encoded(self, frames: torch.Tensor) -> torch.Tensor:
-        """Return the embeddings of one chunk, of whose frames the last two are lookahead."""
         encoder: Any = self._encoder
         hidden = embedded(encoder, self._geometry, frames)[None]
         for layer in encoder.layers:
@@ -73,9 +68,9 @@ class WholeChunkEncoder(AudioEncoder):
 
 
 def embedded(encoder: Any, geometry: WholeChunks, frames: torch.Tensor) -> torch.Tensor:
-    """Convolve a chunk's frames and add positions; returns (positions, d_model).
+    """Convolve a chunk's frames, lookahead included, and add positions.
 
-    The last two frames are lookahead.
+    Returns (positions, d_model).
     """
     positions = geometry.positions(len(frames))
     # A full chunk has no frames behind it.
@@ -83,36 +78,3 @@ def embedded(encoder: Any, geometry: WholeChunks, frames: torch.Tensor) -> torch
     hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
     placed: torch.Tensor = hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
     return placed
-
-
-@dataclass(frozen=True)
-class WholeChunkCost:
-    """The floating-point operations of one checkpoint's encoder, as `cost.PassCost`."""
-
-    d_model: int
-    layers: int
-    ffn: int
-    output: int
-
-    @classmethod
-    def of(cls, checkpoint: ModelCheckpoint) -> WholeChunkCost:
-        """Read the sizes from a checkpoint."""
-        config, geometry = checkpoint.audio_config, checkpoint.geometry
-        return cls(
-            geometry.encoder_d_model,
-            int(config["encoder_layers"]),
-            int(config["encoder_ffn_dim"]),
-            geometry.hidden_size,
-        )
-
-    def convs(self, frames: Sequence[int]) -> int:
-        """Return 0: blocks are not convolved by themselves."""
-        return 0
-
-    def window(self, embeddings: int) -> int:
-        """Return the FLOPs of a chunk with that many embeddings."""
-        width, rows = self.d_model, 2 * embeddings
-        convs = 2 * 3 * width * (2 * rows * BINS + rows * width)
-        products = 4 * width**2 + 2 * width * self.ffn
-        layer = 2 * rows * products + 4 * rows**2 * width
-        return convs + self.layers * layer + 2 * embeddings * width * self.output

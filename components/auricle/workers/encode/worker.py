@@ -38,11 +38,9 @@ from auricle.workers.encode.store import EmbeddingStore, Identity, Reservation
 
 log = logging.getLogger(__name__)
 
-# Encodings under way, each shared by all requests that want its window.
-
 
 class _Encoding:
-    """The future of a window's slot, and the number of requests that are not done with it."""
+    """The future of a window's slot, and the number of requests that still need it."""
 
     def __init__(self, job: EncodeJob, future: asyncio.Future[Stored]) -> None:
         self.job = job
@@ -52,10 +50,10 @@ class _Encoding:
 
 
 class SharedEncodings:
-    """One encoding per window. `let_go` is called for each slot that no request uses any more.
+    """One encoding per window, shared by all requests for it.
 
-    A job without a request is withdrawn: the pass skips it, or stops if it has no other job. All
-    methods must be called on one event loop.
+    `let_go` is called for each slot once no request needs it. A job without a request is withdrawn:
+    the pass skips it, or stops if it has no other job. For one event loop.
     """
 
     def __init__(self, let_go: Callable[[Reservation], None]) -> None:
@@ -74,8 +72,8 @@ class SharedEncodings:
     ) -> Iterator[list[asyncio.Future[Stored]]]:
         """Yield the future of each job's slot; the slots are kept until the block ends.
 
-        A window that no other request has submitted is submitted now. Shield the futures when
-        you await them: others may await them too. Raises whatever `submit` raises.
+        Windows that are not being encoded are submitted. Shield the futures when you await them, as
+        others may await them too. Raises whatever `submit` raises.
         """
         joined: list[_Encoding] = []
         try:
@@ -88,7 +86,7 @@ class SharedEncodings:
             for encoding in joined:
                 encoding.wanted_by -= 1
                 encoding.job.withdrawn = not encoding.wanted_by
-                self._settle(encoding)
+                self._release_unused(encoding)
 
     def _begun(self, job: EncodeJob, future: asyncio.Future[Stored]) -> _Encoding:
         key = job.window.key
@@ -97,13 +95,12 @@ class SharedEncodings:
         return encoding
 
     def _end(self, key: str, encoding: _Encoding) -> None:
-        # From now on nobody can join: the window is found in the slab, or is encoded again.
+        # Later requests find the window in the slab, or encode it again.
         del self._running[key]
         encoding.over = True
-        self._settle(encoding)
+        self._release_unused(encoding)
 
-    def _settle(self, encoding: _Encoding) -> None:
-        """Let the slot go if the encoding is over and this was the last who wanted it."""
+    def _release_unused(self, encoding: _Encoding) -> None:
         if not encoding.over or encoding.wanted_by:
             return
         future = encoding.future
@@ -113,14 +110,8 @@ class SharedEncodings:
             self._let_go(stored)
 
 
-# An LRU cache of what encoders make of finished blocks, by content key.
-
-
 class ConvCache:
-    """Holds the outputs of up to `count` blocks.
-
-    Not thread-safe: the event loop owns it.
-    """
+    """An LRU cache of the outputs of up to `count` finished blocks. Not thread-safe."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -145,11 +136,8 @@ class ConvCache:
             self._outputs.popitem(last=False)
 
 
-# What is refused of a request before anything is encoded.
-
-
 def check_window(window: WindowFeatures, geometry: Geometry) -> None:
-    """Raise BadRequest unless the window and its blocks have the form that they say."""
+    """Raise BadRequest unless the window and its blocks are well-formed."""
     if not 0 <= window.context <= geometry.context_blocks:
         raise BadRequest(
             f"a window has 0 to {geometry.context_blocks} blocks before it, got {window.context}"
@@ -171,18 +159,15 @@ def _check_block(block: BlockFeatures, geometry: Geometry, *, last: bool) -> Non
         return
     if len(block.log_mel) != (expected := block.frames * geometry.mel_bins * 4):
         raise BadRequest(
-            f"block {block.key} says {block.frames} frames but carries "
-            f"{len(block.log_mel)} bytes, expected {expected}"
+            f"block {block.key} has {block.frames} frames but {len(block.log_mel)} bytes, "
+            f"expected {expected}"
         )
     if not np.isfinite(np.frombuffer(block.log_mel, np.float32)).all():
         raise BadRequest(f"block {block.key} contains values that are not finite")
 
 
-# The encode worker's own metrics; load/reporter.py has those of its load.
-
-
 class EncodeWorkerMetrics:
-    """Counts windows encoded and found, and shows batch sizes, slots and leases."""
+    """The encode worker's own metrics; load/reporter.py has its load metrics."""
 
     def __init__(self, registry: CollectorRegistry, store: EmbeddingStore) -> None:
         new = ComponentMetrics(registry, "encode_worker")
@@ -215,7 +200,7 @@ class EncodeWorkerMetrics:
         )
 
     def received(self, windows: Sequence[WindowFeatures]) -> None:
-        """Count the bytes of features that came with a request."""
+        """Count the bytes of features in a request."""
         blocks = (block for window in windows for block in window.blocks)
         size = sum(len(block.log_mel) for block in blocks if block.log_mel is not None)
         self._received.labels("request_plane").inc(size)
@@ -274,7 +259,6 @@ class EncodeWorker:
 
     @property
     def queued(self) -> int:
-        """Number of windows waiting to be encoded."""
         return len(self._batcher)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
@@ -302,7 +286,7 @@ class EncodeWorker:
         try:
             encoded, convolved = await self._lease(windows, leased, request, trace)
         except BaseException:
-            # Nobody will read these: the caller's next attempt gets leases of its own.
+            # The caller will not read these: its next attempt gets new leases.
             self._store.give_back(leased.values())
             raise
         self._wake_reader()
@@ -316,9 +300,9 @@ class EncodeWorker:
         request: EncodeRequest,
         trace: str,
     ) -> tuple[int, int]:
-        """Add a leased ref of each window to `leased`, even if this raises later.
+        """Add a leased ref of each window to `leased`, also before raising.
 
-        Returns how many windows and how many blocks had to be encoded.
+        Returns the numbers of windows and of blocks that had to be encoded.
         """
         await self._encodings.withdrawn(windows)
         now = time.monotonic()
@@ -336,7 +320,6 @@ class EncodeWorker:
 
         with self._encodings.joined(jobs, submit) as futures:
             for window, future in zip(todo, futures, strict=True):
-                # Shielded, because another request may await the same encoding.
                 stored = _reserved(await asyncio.shield(future))
                 leased[window.key] = self._store.lease(stored, self._identity, time.monotonic())
         return len(todo), convolved
@@ -345,7 +328,7 @@ class EncodeWorker:
         """Convolve finished blocks into the conv cache, at background priority."""
         for block in (block for window in windows for block in window.blocks):
             if not block.final:
-                raise BadRequest(f"block {block.key} may still change: it cannot be encoded ahead")
+                raise BadRequest(f"block {block.key} is not final: it cannot be encoded ahead")
         jobs = [replace(j, attends=False) for j in self._jobs(windows) if None in j.outputs]
         convolved = sum(output is None for job in jobs for output in job.outputs)
         await asyncio.gather(*(self._batcher.submit(job, background=True) for job in jobs))
@@ -372,7 +355,7 @@ class EncodeWorker:
 
     async def _encode_batch(self, jobs: Sequence[EncodeJob]) -> Sequence[Stored]:
         began = time.monotonic()
-        for job in jobs:  # an earlier window of its request may have brought what it lacks
+        for job in jobs:  # blocks may have been computed since the job was submitted
             job.find(self._conv_cache.find)
         try:
             passed = await self.device.run(self._pass.run, jobs)
@@ -401,21 +384,22 @@ class EncodeWorker:
         return passed.stored
 
     def _halve_batches(self, windows: int, error: Exception) -> None:
-        """Make batches smaller, once; the batch that did not fit is run window by window."""
+        """Halve the batch limit, once; the batch that did not fit is run window by window."""
         if self._halved or windows == 1:
             return
         self._halved = True
         self._batcher.max_batch = max(1, windows // 2)
         self._metrics.batch_limit.set(self._batcher.max_batch)
         log.error(
-            "a batch of %d windows does not fit into the device's memory (%s); from now on batches "
-            "have at most %d: set EncodeWorker.max_batch_windows to that",
-            *(windows, first_sentence(error), self._batcher.max_batch),
+            "A batch of %d windows does not fit into the device's memory (%s); batches are now "
+            "limited to %d: set EncodeWorker.max_batch_windows to that",
+            windows,
+            first_sentence(error),
+            self._batcher.max_batch,
         )
 
 
 def _reserved(stored: Stored) -> Reservation:
-    """Return the slot of a window that was encoded. Raises why there is none for it."""
     if isinstance(stored, Reservation):
         return stored
     if isinstance(stored, FeaturesMissing):

@@ -1,7 +1,7 @@
-"""What the PD worker needs of an engine, and what an engine may leave out. No engine is imported.
+"""The interface of engines, and the admission of requests. No engine is imported.
 
 An engine runs a text decoder whose audio arrives as embeddings in the landing slab. Each kind of
-engine has a folder of its own beside this file; docs/engines.md compares them.
+engine is a subpackage; docs/engines.md compares them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from auricle.checkpoints.files import ModelCheckpoint
-from auricle.checkpoints.text_model import TextModel
-from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
+from auricle.config.settings import PdWorkerSettings
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import SlotRef
 from auricle.load.pools import check_place
@@ -22,11 +21,11 @@ from auricle.load.reporter import EngineState
 
 @dataclass(frozen=True)
 class EngineCapabilities:
-    """What an engine can do beyond plain decoding. Nobody asks it for what it does not declare.
+    """The capabilities of an engine beyond plain decoding; no others are used.
 
     `drafts`: verifies a guess of the output. `limited_reuse`: keeps KV of the first windows of a
-    prompt only, and so has room for more sessions. `logprobs`: gives the log probability of each
-    token of the output. `kv_events`: publishes which blocks of KV it stores and evicts.
+    prompt only, and so has room for more sessions. `logprobs`: returns the log probability of each
+    output token. `kv_events`: publishes the KV blocks that it stores and evicts.
     """
 
     drafts: bool
@@ -39,14 +38,14 @@ class EngineCapabilities:
 class GenerateRequest:
     """Greedy decoding of head · windows · tail, up to a stop token or `max_tokens`.
 
-    `head`, `tail`, `stop_tokens` and `draft` are token ids; the checkpoint's own end tokens stop
-    the output, too. The embeddings of `windows` are in the landing slab. The lowest `priority`
-    runs first. KV is reused within a `tenant` only.
+    `head`, `tail`, `stop_tokens` and `draft` are token ids; the checkpoint's end tokens also stop
+    the output. The embeddings of `windows` are in the landing slab. The lowest `priority` runs
+    first. KV is reused within a `tenant` only.
 
     `draft` is a guess of the output, and changes neither it nor its `logprobs`; it is empty
-    without `drafts`. With `allowed` the output has these tokens only, and the log probabilities
-    are those among them. KV is kept up to the end of the first `reusable_windows` windows,
-    without `limited_reuse` (None) as the engine likes.
+    without the capability `drafts`. With `allowed` the output has only these tokens, with log
+    probabilities among them. KV is kept up to the end of the first `reusable_windows` windows;
+    None, without `limited_reuse`, leaves that to the engine.
     """
 
     request_id: str
@@ -66,7 +65,7 @@ class GenerateRequest:
 
 @dataclass(frozen=True)
 class Timings:
-    """When an engine queued and scheduled a request and generated tokens, in monotonic seconds."""
+    """Times of a request in monotonic seconds."""
 
     queued: float
     scheduled: float
@@ -78,9 +77,9 @@ class Timings:
 class Decoded:
     """Greedy output; `finish` is `stop` or `length`. A stop token is the last of `tokens`.
 
-    `logprobs` are those of `tokens`, empty unless asked for. `steps` counts the decode steps, which
-    run in sequence. Of the `draft_tokens` verified, `accepted_tokens` were accepted.
-    `cached_tokens` of the `prompt_tokens` were found in the KV cache.
+    `logprobs` belong to `tokens`, empty unless requested. `steps` counts the sequential decode
+    steps. Of the `draft_tokens` verified, `accepted_tokens` were accepted. `cached_tokens` of the
+    `prompt_tokens` were found in the KV cache.
     """
 
     tokens: tuple[int, ...]
@@ -95,16 +94,15 @@ class Decoded:
 
     @property
     def work(self) -> dict[str, float]:
-        """What the engine did for it, by the units of load reports."""
+        """The engine's work for it, in the units of load reports."""
         return {"prefill_tokens": self.prompt_tokens - self.cached_tokens, "steps": self.steps}
 
 
 class Engine(Protocol):
     """A running engine. All methods must be called on one event loop.
 
-    `kv_tokens` is how many tokens its KV cache has room for; `attended` how many of them a request
-    takes for positions of cross-attention. `dead` is set as soon as the engine
-    learns that it has ended; it never works again then.
+    `kv_tokens` is the capacity of its KV cache; each request also takes `attended` of them for
+    cross-attention. `dead` is set once the engine has detected its own end, which is permanent.
     """
 
     @property
@@ -125,17 +123,16 @@ class Engine(Protocol):
     async def generate(self, request: GenerateRequest) -> Decoded:
         """Decode a request.
 
-        Its windows' slots are pinned until this call ends: an engine that is cancelled ends the
-        request, and returns when it no longer reads them.
+        Its windows' slots are pinned until this call ends: when cancelled, the engine ends the
+        request and returns once it no longer reads them. The caller sets a deadline.
 
-        There is no deadline here; the caller sets one. Raises WindowsMissing if a slot does not
-        hold its window, BadRequest if the prompt is too long, WorkerUnavailable if the engine has
-        ended, and AuricleError if it failed this request.
+        Raises WindowsMissing if a slot does not hold its window, BadRequest if the prompt is too
+        long, WorkerUnavailable if the engine has ended, and AuricleError if this request failed.
         """
         ...
 
     async def answers(self) -> None:
-        """Return once the engine has answered, which it does between two steps.
+        """Return once the engine has answered, between two steps.
 
         Raises ProcessFailed if it has ended.
         """
@@ -146,47 +143,43 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Stop the engine, whether it works or not."""
+        """Stop the engine, also if it is broken."""
         ...
 
 
 class EngineKind(Protocol):
-    """How engines of one kind are checked and started. To import it imports no engine yet."""
+    """Checks and starts engines of one kind. Its module does not import the engine."""
 
     @property
-    def name(self) -> str:
-        """What logs and health reports call it."""
-        ...
+    def name(self) -> str: ...
 
-    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
-        """Return what an engine with these settings will declare."""
-        ...
+    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities: ...
 
     def libraries(self) -> Sequence[str]:
-        """Return the modules that it imports late. Sets variables that they read."""
+        """Return the modules that are imported late. Sets variables that they read."""
         ...
 
     def built_for(self, settings: PdWorkerSettings) -> str:
-        """Return in words what it is built for. Whether there is a device is not asked.
+        """Return in words the device that it is built for, without checking the device itself.
 
-        Raises SettingsError if it would not run so.
+        Raises SettingsError for settings that it cannot run.
         """
         ...
 
     def check_device(self, settings: PdWorkerSettings) -> None:
-        """Raise SettingsError if there is no device, or the engine would not run on it so."""
+        """Raise SettingsError if the device is missing, or cannot run these settings."""
         ...
 
     def device(self) -> str | None:
-        """Return the GPU that passes run on; None for a CPU."""
+        """Return the GPU of passes; None for a CPU."""
         ...
 
     def begin(self, settings: PdWorkerSettings) -> None:
-        """Begin to load, in another process, what needs no checkpoint. Does not wait for it."""
+        """Begin to load libraries in another process, without waiting for it."""
         ...
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
-        """Raise SettingsError if what the settings order is more than this process may have."""
+        """Raise SettingsError if the settings require more memory than this process may use."""
         ...
 
     def start(
@@ -197,50 +190,28 @@ class EngineKind(Protocol):
         audio_token: int | None,
         kv_events: str,
     ) -> Engine:
-        """Load the model and return an engine that takes its audio from `slab`.
+        """Load the model and return an engine with audio from `slab`.
 
-        Blocks until then: call it in a worker thread. `kv_events` is the ZeroMQ address for KV
-        events, empty for none. `audio_token` stands for embeddings in prompts; None where they
-        have no place there. Raises ProcessFailed if the engine cannot start, CheckpointError
-        if the weights do not fit.
+        Blocks: call it in a worker thread. `kv_events` is the ZeroMQ address for KV events, empty
+        for none. `audio_token` is the placeholder of embeddings in prompts; None for
+        cross-attention. Raises ProcessFailed if the engine cannot start, CheckpointError if the
+        weights do not match.
         """
         ...
 
 
-class TextEngineKind(Protocol):
-    """As `EngineKind`, of engines with a text model: they take no windows."""
-
-    @property
-    def name(self) -> str: ...
-
-    def libraries(self) -> Sequence[str]: ...
-
-    def built_for(self, settings: TranslateWorkerSettings) -> str: ...
-
-    def check_device(self, settings: TranslateWorkerSettings) -> None: ...
-
-    def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None: ...
-
-    def start(self, settings: TranslateWorkerSettings, model: TextModel) -> Engine:
-        """Load the model and return an engine. Blocks and raises as `EngineKind.start` does."""
-        ...
-
-
-# Who gets one of an engine's places, and who runs first.
-
-_FINALS_SHARE = 8  # one place in so many is kept for finals, because users wait for them
+_FINALS_SHARE = 8  # one slot in eight is reserved for finals, because users wait for them
 # An engine runs the lowest number first.
 _FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
 
 
-def admit(in_use: int, places: int, *, final: bool, background: bool) -> None:
-    """Raise Overloaded unless there is a place for a request of this kind."""
-    kept = 0 if final else max(1, places // _FINALS_SHARE)
-    check_place(in_use, places, background=background, kept=kept)
+def admit(in_use: int, slots: int, *, final: bool, background: bool) -> None:
+    """Raise Overloaded unless a slot is free for a request of this kind."""
+    kept = 0 if final else max(1, slots // _FINALS_SHARE)
+    check_place(in_use, slots, background=background, kept=kept)
 
 
 def priority(*, final: bool, background: bool) -> int:
-    """Return an engine's priority of a request."""
     if background:
         return _BACKGROUND
     return _FINAL if final else _PARTIAL

@@ -10,31 +10,29 @@ from functools import partial
 
 import numpy as np
 
-from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
+from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import PdWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slabs import new_slab
+from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
 from auricle.embeddings.slots import SlotRef
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.process.transport import transfers
 from auricle.protocol.diagnosis import KvRoom, RunningModel
 from auricle.protocol.recognition import DecodeRequest
-from auricle.workers.pd.device_turn import device_turn, watch
-from auricle.workers.pd.engine import Engine, EngineKind, GenerateRequest
-from auricle.workers.pd.engine_start import checked_kind, started_in_turn
+from auricle.workers.pd.engine import Engine, GenerateRequest
+from auricle.workers.pd.engine_start import checked_kind, device_turn, started_in_turn, watch
 from auricle.workers.pd.metrics import PdWorkerMetrics
 from auricle.workers.pd.worker import PdWorker
 
 
 async def run(settings: PdWorkerSettings) -> None:
-    """Serve decode requests until the process is told to stop and has drained.
+    """Serve decode requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
@@ -52,7 +50,7 @@ async def run(settings: PdWorkerSettings) -> None:
         tracer = await stack.enter_async_context(traced("PdWorker", settings))
         kv_events = ""
         if settings.placement == "kv":
-            # The directory of a socket; only this user may access it.
+            # The directory of the socket, accessible only to this user.
             directory = tempfile.TemporaryDirectory(
                 prefix="auricle-kv-", ignore_cleanup_errors=True
             )
@@ -60,7 +58,12 @@ async def run(settings: PdWorkerSettings) -> None:
         stack.callback(slab.unlink)
         stack.callback(endpoint.close)
         await asyncio.to_thread(endpoint.start)
-        engine = await _engine(kind, settings, checkpoint, kv_events, slab, prompt.audio_token)
+        await asyncio.to_thread(kind.check_memory, settings, checkpoint)
+        engine = await started_in_turn(
+            kind.name,
+            settings.processes_per_device,
+            partial(kind.start, settings, checkpoint, slab, prompt.audio_token, kv_events),
+        )
         stack.push_async_callback(engine.close)
         slab.unlink()  # the engine's processes have mapped it
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
@@ -85,7 +88,7 @@ async def run(settings: PdWorkerSettings) -> None:
             slab=fetcher.state,
             transfers=transfers(endpoint.backends, on_device=slab.on_device),
             kv=KvRoom(
-                *(engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended)
+                engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended
             ),
             held=lambda: len(worker.segments) + worker.meter.in_flight,
             engine_state=engine.state,
@@ -96,37 +99,24 @@ async def run(settings: PdWorkerSettings) -> None:
 
 
 async def landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
-    """Allocate the slab that embeddings land in, on the engine's GPU if it has one.
+    """Allocate the landing slab, on the engine's GPU if it has one.
 
-    Raises SettingsError if they are to land on a GPU and cannot.
+    Raises SettingsError if `slab` is device and that is impossible.
     """
     count = settings.landing_slots
     device = slab_device(settings.slab, gpu, "PdWorker")
     if device is None:
         return new_slab(layout, count, device=None, shared=True)
     report_status("waiting for its device")
-    # Others that are loading would count what this takes of the GPU as theirs.
+    # Another process that is loading would count this memory as its own.
     async with device_turn(settings.processes_per_device):
         return await asyncio.to_thread(new_slab, layout, count, device=device, shared=True)
-
-
-async def _engine(
-    kind: EngineKind,
-    settings: PdWorkerSettings,
-    checkpoint: ModelCheckpoint,
-    kv_events: str,
-    slab: Slab,
-    audio_token: int | None,
-) -> Engine:
-    await asyncio.to_thread(kind.check_memory, settings, checkpoint)
-    start = partial(kind.start, settings, checkpoint, slab, audio_token, kv_events)
-    return await started_in_turn(kind.name, settings.processes_per_device, start)
 
 
 async def _warm_up(
     engine: Engine, fetcher: WindowFetcher, slab: Slab, prompt: PromptFormat, length: int
 ) -> None:
-    """Decode a window of zeros, through all that requests use."""
+    """Decode a window of zeros, through the path of requests."""
     key = uuid.uuid4().hex + tenant_mark("warm-up")
     slot = fetcher.table.allocate(key, length, partial=True)
     payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
@@ -134,7 +124,12 @@ async def _warm_up(
     window = SlotRef(key, slot.index, slot.generation, length)
     await engine.generate(
         GenerateRequest(
-            *("warm-up", prompt.head(""), [window], prompt.tail(None), prompt.stop_tokens, 8),
+            "warm-up",
+            prompt.head(""),
+            [window],
+            prompt.tail(None),
+            prompt.stop_tokens,
+            8,
             priority=1,
             tenant="warm-up",
         )

@@ -1,4 +1,4 @@
-"""The PD worker's own metrics; load/reporter.py has those of its load."""
+"""The PD worker's own metrics; load/reporter.py has its load metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from auricle.process.metrics import ComponentMetrics
 from auricle.protocol.recognition import DecodeReply
 from auricle.workers.pd.engine import Decoded
 
-# The counters of an engine's tokens, which workers of every kind have.
-
 
 class TokenCounters:
-    """Counts the tokens of answered requests."""
-
     def __init__(self, new: ComponentMetrics, requests: str) -> None:
-        """`requests` is the word for them, such as decodes."""
+        """`requests` is their name in the description, such as decodes."""
         self._prompt = new.counter("prompt_tokens", f"prompt tokens of all {requests}")
         self._cached = new.counter("cached_tokens", "prompt tokens found in the KV cache")
         self._output = new.counter("output_tokens", "tokens generated")
@@ -39,8 +35,6 @@ class TokenCounters:
 
 
 class PdWorkerMetrics:
-    """Counts decodes and tokens, and shows requests; `landing` is of the embeddings."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         new = ComponentMetrics(registry, "pd_worker")
         self._decodes = new.counter("decodes", "decode requests answered")
@@ -48,10 +42,9 @@ class PdWorkerMetrics:
         self._prefilled = new.counter("prefilled_tokens", "prompt tokens prefilled")
         self.landing = LandingMetrics(new)
         self.requests_limit = new.gauge("requests_limit", "limit of concurrent decodes")
-        self.in_flight = new.gauge("requests_in_flight", "decodes under way")
+        self.in_flight = new.gauge("requests_in_flight", "decodes in progress")
 
     def decoded(self, reply: DecodeReply, decoded: Decoded) -> None:
-        """Count one answered decode, and what the engine did for it."""
         self._decodes.inc()
         self._tokens.answered(decoded, len(reply.tokens))
         self._prefilled.inc(reply.prompt_tokens - reply.cached_tokens)

@@ -1,4 +1,4 @@
-"""What a PD worker needs before it can serve: `auricle component PdWorker --check`."""
+"""The needs of a PD worker, for `auricle component PdWorker --check`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from auricle.workers.pd.engine_start import engine_kind
 
 
 def needs(settings: PdWorkerSettings) -> Sequence[Need]:
-    """Return the needs of a PD worker with these settings. Sets variables that engines read."""
+    """Sets variables that engines read."""
     kind = engine_kind(settings.engine)
     return [
         Need("device", partial(kind.built_for, settings)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from auricle.checkpoints.geometry import Geometry
@@ -14,25 +14,22 @@ from auricle.embeddings.fetch import Fetched, WindowFetcher
 from auricle.embeddings.layout import check_keys
 from auricle.load.meters import WorkMeter
 from auricle.process.tracing import OFF, Tracer
-from auricle.protocol.recognition import DecodeReply, DecodeRequest, DecodeWindow
+from auricle.protocol.recognition import DecodeReply, DecodeRequest
 from auricle.workers.pd.engine import Decoded, Engine, GenerateRequest, admit, priority
 from auricle.workers.pd.metrics import PdWorkerMetrics
 
-# Which segments a PD worker is decoding, as far as it can tell from requests.
-
-# A session without a decode for so long has ended or moved: a drain does not wait for it.
+# A session without a decode for this time has ended or moved: a drain does not wait for it.
 _FORGOTTEN_SECONDS = 15.0
 
 
 class LiveSegments:
-    """Counts open segments: one is open from its first partial to its final decode."""
+    """Counts open segments, from the first partial to the final decode of each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: dict[str, float] = {}  # time of the last partial, by session
 
     def decoded(self, session: str, *, final: bool) -> None:
-        """Record that a decode of the session was answered."""
         if final:
             self._seen.pop(session, None)
         else:
@@ -72,16 +69,16 @@ class PdWorker:
     async def decode(self, request: DecodeRequest) -> DecodeReply:
         """Decode a request; cancelling aborts it in the engine.
 
-        Raises Overloaded if no place is free for its kind, WindowsMissing if the caller
-        must re-encode windows, BadRequest if the prompt does not fit, and UnsupportedValue for what
-        the engine cannot do. No other request is affected.
+        Raises Overloaded if no slot is free for its kind, WindowsMissing if the caller must encode
+        windows again, BadRequest if the prompt does not fit, and UnsupportedValue for options that
+        the engine lacks. Other requests are not affected.
         """
         others, windows = self.meter.in_flight, len(request.windows)
         with self.meter.request():
             try:
                 self._check(request, others)
             except AuricleError:
-                # The caller's next attempt gets leases of its own.
+                # The caller's next attempt gets new leases.
                 self._fetcher.give_back(request.windows)
                 raise
             with self._tracer.span("decode", request.trace, windows=windows) as trace:
@@ -92,7 +89,8 @@ class PdWorker:
     def _check(self, request: DecodeRequest, others: int) -> None:
         check_keys((window.key for window in request.windows), request.tenant)
         admit(
-            *(others, self._settings.max_requests),
+            others,
+            self._settings.max_requests,
             final=request.final,
             background=request.background,
         )
@@ -164,10 +162,9 @@ class PdWorker:
     def _reusable(self, request: DecodeRequest) -> int | None:
         if not self._engine.capabilities.limited_reuse:
             return None
-        # No decode of this segment follows its final.
-        return 0 if request.final else _finished(request.windows)
-
-
-def _finished(windows: Sequence[DecodeWindow]) -> int:
-    """Return how many leading windows are finished, so that the next decode repeats them."""
-    return next((i for i, window in enumerate(windows) if window.partial), len(windows))
+        # The final is the segment's last decode.
+        if request.final:
+            return 0
+        # The next decode repeats the finished windows.
+        windows = request.windows
+        return next((i for i, window in enumerate(windows) if window.partial), len(windows))

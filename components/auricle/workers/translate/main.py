@@ -13,15 +13,14 @@ from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.protocol.annotation import TranslateRequest
 from auricle.protocol.diagnosis import RunningModel
-from auricle.workers.pd.device_turn import watch
 from auricle.workers.pd.engine import Engine, GenerateRequest
-from auricle.workers.pd.engine_start import started_in_turn, text_kind
+from auricle.workers.pd.engine_start import started_in_turn, text_kind, watch
 from auricle.workers.translate.prompt import TranslatorPrompt
 from auricle.workers.translate.worker import TranslateWorker, TranslateWorkerMetrics
 
 
 async def run(settings: TranslateWorkerSettings) -> None:
-    """Serve translate requests until the process is told to stop and has drained.
+    """Serve translate requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
@@ -63,12 +62,17 @@ async def run(settings: TranslateWorkerSettings) -> None:
 
 
 async def _warm_up(engine: Engine, prompt: TranslatorPrompt) -> None:
-    """Translate a word, through all that requests use."""
+    """Translate a word, through the path of requests."""
     request = TranslateRequest("warm-up", "warm-up", "en", "es", "Hello.")
     built = prompt.build(request, 0)
     await engine.generate(
         GenerateRequest(
-            *("warm-up", built.tokens, (), (), prompt.stop_tokens, 8),
+            "warm-up",
+            built.tokens,
+            (),
+            (),
+            prompt.stop_tokens,
+            8,
             priority=1,
             tenant="warm-up",
             reusable_windows=None,

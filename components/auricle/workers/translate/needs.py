@@ -1,4 +1,4 @@
-"""What a translate worker needs: `auricle component TranslateWorker --check`."""
+"""The needs of a translate worker, for `auricle component TranslateWorker --check`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.workers.pd.engine_start import text_kind
 
 
 def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
-    """Return the needs of a translate worker. Sets variables that its engine reads."""
+    """Sets variables that the engine reads."""
     kind = text_kind()
     return [
         Need("device", partial(kind.built_for, settings)),

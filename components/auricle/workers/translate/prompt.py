@@ -1,7 +1,7 @@
-"""The prompt that asks a text model for a translation, and its answer.
+"""Builds a translation prompt for a text model, and reads the answer.
 
-It is the checkpoint's own chat template, with a turn for each sentence before, a turn for the
-source, and the beginning of the answer. What a request brings is tokenized as plain text.
+The prompt is the checkpoint's chat template with a turn for each sentence of context, a turn for
+the source, and the begin of the answer. A request's texts are tokenized as plain text.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from auricle.checkpoints.tokenizer import without_added_tokens
 from auricle.core.errors import CheckpointError
 from auricle.protocol.annotation import TranslateRequest
 
-# Of one character each, which no text has: what stands in a rendered template for contents.
+# Placeholders for contents in a rendered template: private-use characters, which texts do not have.
 _MARKS = range(0xF0000, 0xFFFFD)
 _MARK = re.compile("([\U000f0000-\U000ffffd])")
-_BROKEN_CHARACTER = "\ufffd"  # what an incomplete UTF-8 character decodes to
+_BROKEN_CHARACTER = "\ufffd"  # an incomplete UTF-8 character, decoded
 _TEMPLATES_KEPT = 256
-_MORE = " …"  # after a source that goes on; models repeat it
+_MORE = " …"  # after an incomplete source; models repeat it
 _REPEATED = re.compile(r"\s*(…|\.\.\.)\s*$")
 
 
 @dataclass(frozen=True)
 class TranslationPrompt:
-    """Token ids of a prompt, up to where the answer goes on. `source_tokens` are of the source,
-    `answer` those of the answer's beginning, and `draft` of what may follow.
+    """Token ids of a prompt, which ends with the begin of the answer (`answer`).
+
+    `source_tokens` is the number of the source's tokens, `draft` a guess of the next ones.
     """
 
     tokens: tuple[int, ...]
@@ -52,7 +53,7 @@ class TranslatorPrompt:
         self._tokenizer = _tokenizer(model.path)
         self._plain = without_added_tokens(self._tokenizer.backend_tokenizer)
         self.stop_tokens = self._stops(model)
-        # Languages are few; sentences of context, up to as many as a session keeps.
+        # There are few languages, and as many sentences of context as a session keeps.
         self._rendered = lru_cache(maxsize=_TEMPLATES_KEPT)(self._render)
         self._ids = lru_cache(maxsize=_TEMPLATES_KEPT)(self._tokenized)
         self._plain_ids = lru_cache(maxsize=1024)(self._tokenized_plain)
@@ -71,7 +72,7 @@ class TranslatorPrompt:
         for piece in self._rendered(request.source_language, request.target, len(pairs)):
             number = ord(piece) - _MARKS.start if _MARK.fullmatch(piece) else None
             ids += self._ids(piece) if number is None else self._plain_ids(contents[number])
-        # A space is the next token's: an answer that ended in one would be another answer.
+        # Without a final space, which is a part of the next token.
         answer = self._plain_ids(request.answer.rstrip())
         return TranslationPrompt(
             (*ids, *answer),
@@ -83,8 +84,9 @@ class TranslatorPrompt:
     def text(
         self, request: TranslateRequest, prompt: TranslationPrompt, tokens: tuple[int, ...]
     ) -> str:
-        """Return what `tokens` add to the request's answer, without special tokens and without an
-        incomplete UTF-8 character at the end.
+        """Return the text that `tokens` append to the request's answer.
+
+        Special tokens and an incomplete UTF-8 character at the end are left out.
         """
         before, both = self._decoded(prompt.answer), self._decoded((*prompt.answer, *tokens))
         text = both[len(before) :]
@@ -100,7 +102,7 @@ class TranslatorPrompt:
         return text.rstrip(_BROKEN_CHARACTER)
 
     def _render(self, source_language: str, target: str, context: int) -> tuple[str, ...]:
-        """Return the template for so many sentences of context, as text and marks in turn."""
+        """Return the template for that many sentences of context, as text and placeholders."""
         marks = [chr(_MARKS[number]) for number in range(2 * context + 2)]
         roles = ("system", *("user", "assistant") * context, "user")
         turns = [{"role": r, "content": mark} for r, mark in zip(roles, marks, strict=True)]
@@ -113,14 +115,14 @@ class TranslatorPrompt:
                 source_language=source_language,
                 target=target,
             )
-        except Exception as error:  # templates are programs, and raise what they like
+        except Exception as error:  # templates are programs, and raise any exception
             raise CheckpointError(
                 f"the chat template in {self._path} does not take a system message and turns of "
                 f"user and assistant: {error}"
             ) from None
         pieces = tuple(piece for piece in _MARK.split(text) if piece)
         found = [piece for piece in pieces if _MARK.fullmatch(piece)]
-        if found not in (marks, marks[1:]):  # a small model may do without the instruction
+        if found not in (marks, marks[1:]):  # a small model may ignore the instruction
             raise CheckpointError(
                 f"the chat template in {self._path} does not repeat each message once, in order"
             )
@@ -138,17 +140,16 @@ class TranslatorPrompt:
         return tuple(self._tokenizer(text, add_special_tokens=False).input_ids)
 
     def _tokenized_plain(self, text: str) -> tuple[int, ...]:
-        """Tokenize what a request brings so that it cannot open or close turns."""
+        """Tokenize a request's text so that it cannot open or close turns."""
         return tuple(self._plain.encode(text, add_special_tokens=False).ids) if text else ()
 
 
 def instruction(source_language: str, target: str, terms: tuple[tuple[str, str], ...]) -> str:
-    """Return what the model is told to do, in English, which chat models follow best."""
+    """Return the instruction for the model, in English, which chat models follow best."""
     of = f"from {_named(source_language)} " if source_language else ""
-    said = (
-        f"Translate what the user says {of}to {_named(target)}. Answer with the translation only."
-    )
-    return f"{said}\nTerms: {'; '.join(f'{a} = {b}' for a, b in terms)}" if terms else said
+    task = "Translate what" + " the user" + f" says {of}to {_named(target)}."
+    task += " Answer with the translation only."
+    return f"{task}\nTerms: {'; '.join(f'{a} = {b}' for a, b in terms)}" if terms else task
 
 
 def _named(code: str) -> str:
@@ -156,7 +157,7 @@ def _named(code: str) -> str:
 
 
 def _following(answer: str, draft: str) -> str:
-    """Return a draft as the text that follows an answer of which the last space was taken."""
+    """Return a draft as the text after an answer without its final space."""
     return f" {draft.lstrip()}" if draft and answer != answer.rstrip() else draft
 
 

@@ -22,11 +22,9 @@ from auricle.workers.pd.engine import Decoded, Engine, GenerateRequest, admit, p
 from auricle.workers.pd.metrics import TokenCounters
 from auricle.workers.translate.prompt import TranslationPrompt, TranslatorPrompt
 
-# The translate worker's own metrics; load/reporter.py has those of its load.
-
 
 class TranslateWorkerMetrics:
-    """Counts translations and tokens, and shows requests."""
+    """The translate worker's own metrics; load/reporter.py has its load metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         new = ComponentMetrics(registry, "translate_worker")
@@ -38,27 +36,23 @@ class TranslateWorkerMetrics:
             (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
         )
         self.requests_limit = new.gauge("requests_limit", "limit of concurrent requests")
-        self.in_flight = new.gauge("requests_in_flight", "requests under way")
+        self.in_flight = new.gauge("requests_in_flight", "requests in progress")
 
     def translated(self, reply: TranslateReply, decoded: Decoded) -> None:
-        """Count one answered request, and what the engine did for it."""
         self._translations.inc()
         self._tokens.answered(decoded, len(decoded.tokens))
         self._seconds.observe(reply.seconds)
 
 
-# The longest answer: so many tokens for each of the source, and so many for the shortest source.
+# The longest answer in tokens: per token of the source, and at least.
 _TOKENS_PER_TOKEN, _LEAST_TOKENS = 3, 16
-# What a prompt cannot have room for: refused before anything of it is tokenized, which would keep
-# all others waiting.
+# Longer requests are rejected before they are tokenized, which would delay all others.
 _CHARACTERS_PER_TOKEN, _MOST_SENTENCES = 16, 16
 _CODE = re.compile(PATTERN)
 
 
 class TranslateWorker:
-    """Handles up to `max_requests` requests at a time, on one event loop; keeps no state of any
-    session.
-    """
+    """Handles up to `max_requests` requests at a time, on one event loop, without session state."""
 
     def __init__(
         self,
@@ -71,7 +65,7 @@ class TranslateWorker:
         sources: Iterable[str] = (),
         tracer: Tracer = OFF,
     ) -> None:
-        """It translates into `targets` and from `sources`; any language where they are empty."""
+        """It translates into `targets` and from `sources`; empty for any language."""
         self._settings = settings
         self._prompt = prompt
         self._engine = engine
@@ -85,11 +79,11 @@ class TranslateWorker:
         metrics.requests_limit.set(settings.max_requests)
 
     async def translate(self, request: TranslateRequest) -> TranslateReply:
-        """Return what follows the request's answer; cancelling aborts it in the engine.
+        """Return the text after the request's answer; cancelling aborts it in the engine.
 
-        Raises Overloaded if no place is free for its kind, UnsupportedValue for a language that
-        this model does not have, BadRequest if there is nothing to translate or it is too long,
-        and DeadlineExceeded. No other request is affected.
+        Raises Overloaded if no slot is free for its kind, UnsupportedValue for an unsupported
+        language, BadRequest if the source is empty or too long, and DeadlineExceeded. Other
+        requests are not affected.
         """
         others, began = self.meter.in_flight, time.monotonic()
         with self.meter.request(), self._tracer.span("translate", request.trace) as trace:
@@ -113,7 +107,8 @@ class TranslateWorker:
 
     def _check(self, request: TranslateRequest, others: int) -> None:
         admit(
-            *(others, self._settings.max_requests),
+            others,
+            self._settings.max_requests,
             final=request.whole,
             background=request.background,
         )
@@ -137,13 +132,13 @@ class TranslateWorker:
         if characters > _CHARACTERS_PER_TOKEN * most:
             raise BadRequest(
                 f"texts of {characters} characters exceed {self._settings.component}.max_model_len "
-                f"{most} tokens; at most {_CHARACTERS_PER_TOKEN} characters a token are looked at"
+                f"{most} tokens; at most {_CHARACTERS_PER_TOKEN} characters per token are accepted"
             )
 
     def _fitting(self, request: TranslateRequest) -> TranslationPrompt:
-        """Return the prompt with as much of the context as there is room for, the latest first.
+        """Return the prompt with as much of the latest context as fits.
 
-        Raises BadRequest if there is no room without any.
+        Raises BadRequest if it does not fit without context.
         """
         most = self._settings.max_model_len
         for sentences in range(len(request.context), -1, -1):
@@ -160,7 +155,7 @@ class TranslateWorker:
         self._requests += 1
         return await self._engine.generate(
             GenerateRequest(
-                # A session may ask for the same again while its last request is being aborted.
+                # Unique, as a session may repeat a request while the last one is being aborted.
                 f"{request.session}-{request.target}-{self._requests}",
                 prompt.tokens,
                 (),
@@ -184,7 +179,7 @@ class TranslateWorker:
 
 
 def longest(prompt: TranslationPrompt) -> int:
-    """Return how many tokens an answer may still have."""
+    """Return the maximum number of tokens that an answer may still have."""
     return max(_LEAST_TOKENS, _TOKENS_PER_TOKEN * prompt.source_tokens - len(prompt.answer))
 
 

@@ -22,8 +22,9 @@ from auricle.config.settings import EncodeWorkerSettings
 from auricle.core.errors import CheckpointError, ProtocolError
 from auricle.processor.segment_encoder import SentBlocks
 from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import MelWindow
-from auricle.workers.encode.main import cost_of, encoder_for
+from auricle.workers.encode.main import encoder_for
 from auricle.workers.encode.passes import encode_silence
 from auricle.workers.encode.whole_chunks import WholeChunkEncoder
 from auricle.workers.encode.worker import check_window

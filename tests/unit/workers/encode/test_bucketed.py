@@ -1,10 +1,9 @@
-"""The encoder's recorded passes, held against its passes as they come. CUDA graphs need a GPU;
-here their stand-in repeats each function on the same memory.
+"""The encoder's recorded passes equal its eager ones. CUDA graphs need a GPU; here a fake repeats
+each function on the same memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,9 @@ from auricle.workers.encode.bucketed import (
     BlockBucket,
     BucketedEncoder,
     Buckets,
-    EagerRecorder,
-    RecordedFunction,
+    Function,
     WindowBucket,
+    eager,
 )
 from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
 from auricle.workers.encode.main import encoder_for
@@ -35,23 +34,22 @@ FLOOR = -6.0
 PUBLISHED = Buckets(most_windows=32, window_rows=104, block_frames=100)
 
 
-class Counting(EagerRecorder):
-    """Counts recordings, and notes which are replayed."""
+class Counting:
+    """Counts recordings and replays."""
 
     def __init__(self) -> None:
-        self.functions: list[Callable[[], torch.Tensor]] = []
+        self.functions: list[Function] = []
         self.replayed: list[int] = []
 
-    def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
-        recording, number, noted = super().capture(function), len(self.functions), self.replayed
+    def __call__(self, function: Function) -> Function:
+        recorded, number = eager(function), len(self.functions)
         self.functions.append(function)
 
-        class Noting:
-            def replay(self) -> torch.Tensor:
-                noted.append(number)
-                return recording.replay()
+        def replay() -> torch.Tensor:
+            self.replayed.append(number)
+            return recorded()
 
-        return Noting()
+        return replay
 
 
 def prepared(attention: Attention, most_windows: int = 4) -> tuple[BucketedEncoder, Counting]:
@@ -154,11 +152,10 @@ def test_a_recorded_function_asks_the_device_for_no_value() -> None:
 
 
 def test_a_device_that_cannot_record_is_one_sentence() -> None:
-    class Cannot:
-        def capture(self, function: Callable[[], torch.Tensor]) -> RecordedFunction:
-            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+    def cannot(function: Function) -> Function:
+        raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
 
-    encoder = BucketedEncoder(CHECKPOINT, "float32", "cpu", 1, 1, Cannot())
+    encoder = BucketedEncoder(CHECKPOINT, "float32", "cpu", 1, 1, cannot)
     with pytest.raises(SettingsError, match=r"not permitted .* EncodeWorker.cuda_graphs to false"):
         encoder.prepare()
 

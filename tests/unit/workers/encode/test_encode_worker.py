@@ -34,7 +34,7 @@ from auricle.protocol.recognition import (
     WindowFeatures,
     WindowRef,
 )
-from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import Encoder, MelBlock
 from auricle.workers.encode.passes import PassWithdrawn
 from auricle.workers.encode.store import EmbeddingStore, Identity
@@ -74,7 +74,7 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
         EncodeWorkerSettings(),
         GEOMETRY,
         Encoder(CHECKPOINT, "float32", "cpu", threads=1),
-        EncoderCost.of(CHECKPOINT.audio_config, GEOMETRY),
+        cost_of(CHECKPOINT),
         store,
         Identity("agent", b"", CHECKPOINT.fingerprint, "float32"),
         EncodeWorkerMetrics(CollectorRegistry(), store),

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from auricle.checkpoints.files import open_checkpoint
-from auricle.workers.encode.cost import EncoderCost
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
 from auricle_testing.server import ROOT
 
@@ -62,7 +62,7 @@ def test_a_short_block_is_filled_no_further_than_its_embeddings_need(
 
 @pytest.mark.parametrize("frames", [100, 364, 800])
 def test_the_cost_is_what_torch_counts(encoder: Encoder, frames: int) -> None:
-    cost = EncoderCost.of(CHECKPOINT.audio_config, CHECKPOINT.geometry)
+    cost = cost_of(CHECKPOINT)
     blocks = [min(100, frames - at) for at in range(0, frames, 100)]
     # Only the plain attention's products are counted by torch.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:

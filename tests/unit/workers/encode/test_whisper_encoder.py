@@ -16,9 +16,8 @@ from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.whole_chunks import WhisperChunks
 from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
 from auricle.workers.encode import whisper
-from auricle.workers.encode.cost import PassCost
+from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import MelWindow
-from auricle.workers.encode.main import cost_of
 from auricle.workers.encode.whisper import WhisperChunkEncoder
 from auricle_testing import recordings
 from auricle_testing.checkpoints.whisper import Stock, random_whisper
@@ -196,7 +195,7 @@ def test_the_silence_behind_usual_speech_is_ready_before_the_first_pass(
 
 
 def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: Model) -> None:
-    cost: PassCost = cost_of(model.checkpoint)
+    cost = cost_of(model.checkpoint)
     geometry = model.checkpoint.geometry
     assert isinstance(geometry, WhisperChunks)
     assert cost.convs([100]) == 0

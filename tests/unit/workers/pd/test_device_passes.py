@@ -21,7 +21,7 @@ from auricle.workers.pd.vllm.device_memory import (
     with_settings,
 )
 from auricle.workers.pd.vllm.options import PassOptions
-from auricle.workers.pd.vllm.start import check_memory, engine_options
+from auricle.workers.pd.vllm.start import VllmKind, engine_options
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -122,7 +122,7 @@ def test_the_runner_without_our_drafts_is_refused() -> None:
 def test_a_block_has_keys_and_values_of_all_layers() -> None:
     settings = pd(dtype="bfloat16", block_size=16)
     assert kv_block_bytes(LAYERS, settings) == 112 * 1024 * 16
-    demo = read_config(ROOT / "models/demo").text
+    demo = read_config(ROOT / "models/demo").text_config
     assert kv_block_bytes(demo, pd(dtype="float32")) > 0
 
 
@@ -159,13 +159,13 @@ def test_memory_is_compared_with_that_of_this_process_gpu(monkeypatch: pytest.Mo
     checkpoint = open_checkpoint(ROOT / "models/demo")
     gpus = [Gpu("small", 4 << 20)]
     monkeypatch.setattr("auricle.workers.pd.vllm.start.visible_gpus", lambda: gpus)
-    check_memory(pd(kv_blocks=8), checkpoint)  # vLLM is built for CPUs
+    VllmKind().check_memory(pd(kv_blocks=8), checkpoint)  # vLLM is built for CPUs
     monkeypatch.setattr("auricle.workers.pd.vllm.start.device_of_vllm", lambda: "gpu")
     with pytest.raises(SettingsError, match=r"PdWorker\.kv_blocks is 8, .* set it to at most 0"):
-        check_memory(pd(kv_blocks=8), checkpoint)
+        VllmKind().check_memory(pd(kv_blocks=8), checkpoint)
     for fits in (Gpu("large", GIB), Gpu("with the machine's memory", None)):
         gpus[:] = [fits]
-        check_memory(pd(kv_blocks=8), checkpoint)
+        VllmKind().check_memory(pd(kv_blocks=8), checkpoint)
 
 
 def test_weights_are_the_decoders_as_they_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,10 +176,10 @@ def test_weights_are_the_decoders_as_they_are_served(monkeypatch: pytest.MonkeyP
     gpus = [Gpu("just enough", needed)]
     monkeypatch.setattr("auricle.workers.pd.vllm.start.visible_gpus", lambda: gpus)
     monkeypatch.setattr("auricle.workers.pd.vllm.start.device_of_vllm", lambda: "gpu")
-    check_memory(settings, checkpoint)
+    VllmKind().check_memory(settings, checkpoint)
     gpus[:] = [Gpu("too small", needed - 1)]
     with pytest.raises(SettingsError, match="at most 7"):
-        check_memory(settings, checkpoint)
+        VllmKind().check_memory(settings, checkpoint)
 
 
 def test_the_options_of_an_engine_are_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auricle.core.errors import ProcessFailed
-from auricle.workers.pd.device_turn import device_turn
+from auricle.workers.pd.engine_start import device_turn
 
 pytestmark = pytest.mark.unit
 
@@ -50,7 +50,9 @@ async def test_devices_are_loaded_on_at_the_same_time(
 
 async def test_a_wait_for_a_device_ends(tmp_path: Path) -> None:
     async with device_turn(2, tmp_path, 60):
-        with pytest.raises(ProcessFailed, match="others have been loading on its device for 0 s"):
+        with pytest.raises(
+            ProcessFailed, match="other processes have been loading on its device for 0 s"
+        ):
             async with device_turn(2, tmp_path, 0):
                 pass
 

@@ -55,10 +55,10 @@ def test_questions_are_answered_between_two_steps() -> None:
     jobs = Jobs(8)
     jobs.put(job())
     jobs.take()
-    question = jobs.ask()
-    assert not question.done()
+    ping = jobs.ping()
+    assert not ping.done()
     assert jobs.between_steps()
-    assert question.result(0) is None
+    assert ping.result(0) is None
 
 
 def test_a_thread_that_waits_answers_at_once() -> None:
@@ -66,7 +66,7 @@ def test_a_thread_that_waits_answers_at_once() -> None:
     thread = threading.Thread(target=jobs.take)
     thread.start()
     try:
-        assert jobs.ask().result(WAIT_SECONDS) is None
+        assert jobs.ping().result(WAIT_SECONDS) is None
     finally:
         jobs.close()
         thread.join(WAIT_SECONDS)
@@ -79,15 +79,15 @@ def test_once_it_is_closed_all_that_waits_and_all_that_comes_fails() -> None:
     jobs.put(running)
     jobs.put(waiting)
     jobs.take()
-    question = jobs.ask()
-    question.cancel()
-    other = jobs.ask()
+    ping = jobs.ping()
+    ping.cancel()
+    other = jobs.ping()
     jobs.close()
     for outcome in (waiting.outcome, other):
         with pytest.raises(WorkerUnavailable, match="has ended"):
             outcome.result(0)
     with pytest.raises(CancelledError):
-        question.result(0)
+        ping.result(0)
     assert not running.outcome.done()
     assert not jobs.between_steps()
     assert jobs.take() is None

@@ -25,7 +25,7 @@ from auricle.core.errors import (
 from auricle.load.reporter import EngineState
 from auricle.protocol.annotation import TranslateRequest
 from auricle.workers.pd.engine import Decoded, EngineCapabilities, GenerateRequest, Timings
-from auricle.workers.pd.vllm.text import VllmTextKind
+from auricle.workers.pd.vllm.start import VllmTextKind
 from auricle.workers.translate.prompt import TranslatorPrompt, instruction
 from auricle.workers.translate.worker import TranslateWorker, TranslateWorkerMetrics
 from auricle_testing.checkpoints.translators import END, START, TEMPLATE, random_translator
@@ -206,7 +206,7 @@ async def test_context_for_which_there_is_no_room_is_left_out(prompt: Translator
         ({"source": " \n"}, BadRequest, "the source is empty"),
         ({"context": (("a", "b"),) * 400}, BadRequest, "400 sentences of context, at most 16"),
         ({"source": "a" * 200_000}, BadRequest, "200000 characters exceed TranslateWorker.max_mod"),
-        ({"terms": (("a" * 20_000, "b" * 20_000),)}, BadRequest, "at most 16 characters a token"),
+        ({"terms": (("a" * 20_000, "b" * 20_000),)}, BadRequest, "at most 16 characters per token"),
     ],
 )
 async def test_what_cannot_be_translated_is_refused(
@@ -324,7 +324,7 @@ def test_a_template_may_do_without_the_instruction(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"architectures": []}, "names no architecture: expected that of a text model"),
+        ({"architectures": []}, "names no architecture: expected the config of a text model"),
         ({"thinker_config": {}}, "has thinker_config: expected the checkpoint of a text model"),
         ({"translate_languages": "es"}, "translate_languages in .* is 'es', expected codes"),
     ],

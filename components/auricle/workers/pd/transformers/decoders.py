@@ -1,11 +1,11 @@
-"""The decoder of a checkpoint, by its architecture, and what passes need of one."""
+"""The text decoders of checkpoints with the modules of transformers: one prompt at a time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
@@ -30,8 +30,6 @@ from auricle.core.errors import CheckpointError
 from auricle.process.device import DeviceModel
 from auricle.workers.pd.transformers.options import TransformersOptions
 
-# The text decoders of architectures, as modules of transformers.
-
 Weights = dict[str, torch.Tensor]
 MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
     "Qwen3ForCausalLM": (Qwen3Config, Qwen3Model),
@@ -40,12 +38,12 @@ MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
     "Gemma4ForCausalLM": (Gemma4TextConfig, Gemma4TextModel),
 }
 _EXPERTS = ".mlp.experts."
-# Of rotary embeddings that are the plain ones where audio and text are all there is.
+# Keys of multi-dimensional RoPE, which equals plain RoPE for audio and text.
 _DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 
 def text_model(checkpoint: ModelCheckpoint) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the config of a checkpoint's text decoder, and what makes the module from it."""
+    """Return the config of a checkpoint's text decoder, and the module's constructor."""
     config, build = MODELS[checkpoint.architecture.decoder]
     values = {k: v for k, v in checkpoint.text_config.items() if k != "model_type"}
     for key in ("rope_scaling", "rope_parameters"):
@@ -55,7 +53,7 @@ def text_model(checkpoint: ModelCheckpoint) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def as_modules(checkpoint: ModelCheckpoint, weights: Weights) -> Weights:
-    """Return a text decoder's weights as the modules have them.
+    """Return a text decoder's weights under the modules' names.
 
     Raises CheckpointError if a layer lacks one of its experts.
     """
@@ -72,7 +70,7 @@ def as_modules(checkpoint: ModelCheckpoint, weights: Weights) -> Weights:
 
 
 def _without_shared(checkpoint: ModelCheckpoint, weights: Weights) -> Weights:
-    """Leave out the keys and values of layers that share those of others: nobody reads them."""
+    """Leave out the unused keys and values of layers that share another layer's."""
     text = checkpoint.text_config
     layers = int(text["num_hidden_layers"])
     first = layers - int(text["num_kv_shared_layers"])
@@ -85,7 +83,7 @@ def _without_shared(checkpoint: ModelCheckpoint, weights: Weights) -> Weights:
 
 
 def _stacked(weights: Weights, experts: str, count: int) -> Weights:
-    """Return one layer's experts as two tensors, which are separate in checkpoints."""
+    """Stack one layer's experts, which are separate in checkpoints, to two tensors."""
 
     def all_of(projection: str) -> list[torch.Tensor]:
         names = [f"{experts}{number}.{projection}.weight" for number in range(count)]
@@ -103,14 +101,10 @@ def _stacked(weights: Weights, experts: str, count: int) -> Weights:
     }
 
 
-# A static KV cache: memory of all slots is allocated once, and passes write into it in place.
-
-
 class _Layer(CacheLayerMixin):
     """One layer's part of a slot: keys and values (1, heads, tokens, width).
 
-    transformers' own static layer attends over all of its memory, filled or not; this one
-    returns what is filled.
+    transformers' static layer attends over all of its memory; this one over the filled part.
     """
 
     is_croppable = True
@@ -123,12 +117,12 @@ class _Layer(CacheLayerMixin):
         self._filled = filled
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Do nothing: the memory is there."""
+        """Do nothing: the memory is allocated."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write what is new behind what is filled; returns views of all that is filled then."""
+        """Append new keys and values; returns views of the filled part."""
         begin, self._filled = self._filled, self._filled + key_states.shape[-2]
         self.keys[:, :, begin : self._filled] = key_states
         self.values[:, :, begin : self._filled] = value_states
@@ -145,7 +139,11 @@ class _Layer(CacheLayerMixin):
 
 
 class StaticKv:
-    """KV of `slots` prompts of up to `tokens` tokens, in `layers` of so many heads and widths."""
+    """A KV cache of `slots` prompts of up to `tokens` tokens.
+
+    Memory is allocated once and written in place. `layers` has the KV heads and width of each
+    layer.
+    """
 
     def __init__(
         self,
@@ -155,7 +153,7 @@ class StaticKv:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        # Not zeroed: nothing is read before it is written, and a CPU then takes no memory for it.
+        # Not zeroed: nothing is read before it is written, and a CPU commits memory on first write.
         self._layers = [
             tuple(
                 torch.empty((slots, heads, tokens, width), dtype=dtype, device=device)
@@ -165,26 +163,53 @@ class StaticKv:
         ]
 
     def slot(self, number: int, filled: int) -> Cache:
-        """Return a slot whose first `filled` tokens are there; passes append to it."""
         one = slice(number, number + 1)
         return Cache(layers=[_Layer(k[one], v[one], filled) for k, v in self._layers])
 
 
-# A checkpoint's text decoder with the modules of transformers: one prompt at a time.
+class Decoder(DeviceModel):
+    """A decoder with a KV cache in slots; its output never contains `suppressed` tokens.
 
+    The constructor raises CheckpointError if the weights do not match the config.
+    """
 
-class TextDecoder(DeviceModel):
-    """The decoder of a checkpoint. Raises CheckpointError if the weights do not fit the config."""
+    suppressed: torch.Tensor
 
     def __init__(self, checkpoint: ModelCheckpoint, options: TransformersOptions) -> None:
         super().__init__(options.dtype, options.device, options.threads)
+        self._width = checkpoint.geometry.hidden_size
+        self._kv = StaticKv(
+            kv_shapes(checkpoint.text_config),
+            options.slots,
+            options.max_model_len,
+            self._dtype,
+            self._device,
+        )
+
+    def slot(self, number: int, filled: int) -> Cache:
+        return self._kv.slot(number, filled)
+
+    def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> Any:
+        """Return the input of `step` for token ids, and for windows as bytes of embeddings."""
+        raise NotImplementedError
+
+    def step(self, rows: Any, slot: Cache) -> torch.Tensor:
+        """Append a pass to the slot; returns the next token's float32 logits (vocabulary,)."""
+        raise NotImplementedError
+
+    def _embeddings(self, window: torch.Tensor) -> torch.Tensor:
+        return window.to(self._device).view(self._dtype).view(-1, self._width)
+
+
+class TextDecoder(Decoder):
+    def __init__(self, checkpoint: ModelCheckpoint, options: TransformersOptions) -> None:
+        super().__init__(checkpoint, options)
         config, build = text_model(checkpoint)
         config._attn_implementation = "sdpa"
         text, head = text_weights(checkpoint)
-        text = as_modules(checkpoint, text)
         self._model = build(config)
-        self._load(self._model, text, "text decoder")
-        # Where it is absent it is tied to the embeddings of the tokens.
+        self._load(self._model, as_modules(checkpoint, text), "text decoder")
+        # Without a weight of its own, the output is tied to the token embeddings.
         output = head.get("weight")
         self._output = (
             self._model.embed_tokens.weight
@@ -198,24 +223,12 @@ class TextDecoder(DeviceModel):
             )
         self.suppressed = torch.empty(0, dtype=torch.long, device=self._device)
         self._softcap = getattr(config, "final_logit_softcapping", None)
-        # Of Gemma's decoders, which give each layer an input of its own by token: what stands for
-        # audio there.
+        # Gemma's decoders have an additional input per layer and token; audio uses the padding's.
         per_layer = getattr(config, "hidden_size_per_layer_input", 0)
-        self._stand_in = config.pad_token_id if per_layer else None
-        self.kv = StaticKv(
-            kv_shapes(checkpoint.text_config),
-            options.slots,
-            options.max_model_len,
-            self._dtype,
-            self._device,
-        )
+        self._padding = config.pad_token_id if per_layer else None
 
     @torch.inference_mode()
     def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> torch.Tensor:
-        """Return what `step` takes of a prompt, a row for each token, on the decoder's device.
-
-        A piece is token ids, or a window as the bytes of its embeddings.
-        """
         rows = [self._window(p) if isinstance(p, torch.Tensor) else self._ids(p) for p in pieces]
         return torch.cat(rows)
 
@@ -224,151 +237,84 @@ class TextDecoder(DeviceModel):
         return self._with_inputs(self._model.embed_tokens(ids), ids)
 
     def _window(self, content: torch.Tensor) -> torch.Tensor:
-        values = content.to(self._device).view(self._dtype).view(-1, self._output.shape[1])
-        ids = torch.full((len(values),), self._stand_in or 0, device=self._device)
+        values = self._embeddings(content)
+        ids = torch.full((len(values),), self._padding or 0, device=self._device)
         return self._with_inputs(values, ids)
 
     def _with_inputs(self, embeddings: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Return embeddings, and behind each the inputs of the layers, if there are some."""
-        if self._stand_in is None:
+        if self._padding is None:
             return embeddings
         inputs = self._model.get_per_layer_inputs(ids, None)
         return torch.cat([embeddings, inputs.flatten(1).to(embeddings.dtype)], 1)
 
     def _arguments(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-        width = self._output.shape[1]
-        if self._stand_in is None:
+        if self._padding is None:
             return {"inputs_embeds": rows[None]}
+        width = self._output.shape[1]
         inputs = rows[None, :, width:].reshape(1, len(rows), len(self._model.layers), -1)
         return {"inputs_embeds": rows[None, :, :width], "per_layer_inputs": inputs}
 
     @torch.inference_mode()
     def step(self, rows: torch.Tensor, slot: Cache) -> torch.Tensor:
-        """Run a pass over rows of `embedded`, behind what the slot holds.
-
-        Returns the float32 logits of the token that follows the last one: (vocabulary,).
-        """
         hidden = self._model(
             **self._arguments(rows), past_key_values=slot, use_cache=True
         ).last_hidden_state[0, -1]
         logits = torch.nn.functional.linear(hidden, self._output).float()
-        return logits if self._softcap is None else capped(logits, self._softcap)
-
-
-def capped(logits: torch.Tensor, most: float) -> torch.Tensor:
-    """Return logits between -`most` and `most`."""
-    return torch.tanh(logits / most) * most
-
-
-# Whisper's decoder with the modules of transformers: one prompt at a time.
+        cap = self._softcap
+        return logits if cap is None else torch.tanh(logits / cap) * cap
 
 
 @dataclass(frozen=True)
 class Feed:
-    """What a pass takes: token ids, and what they attend to if that is new, (positions, width)."""
+    """The input of a pass: token ids, and new positions to attend to, (positions, width)."""
 
     ids: torch.Tensor
-    heard: torch.Tensor | None
+    audio: torch.Tensor | None
 
 
-class WhisperTextDecoder(DeviceModel):
-    """The decoder of a checkpoint, as `decoder.TextDecoder`.
-
-    Raises CheckpointError if the weights do not fit the config.
-    """
+class WhisperTextDecoder(Decoder):
+    """Whisper's decoder, which attends to embeddings. One request at a time has some."""
 
     def __init__(self, checkpoint: ModelCheckpoint, options: TransformersOptions) -> None:
-        super().__init__(options.dtype, options.device, options.threads)
-        values = json.loads((checkpoint.path / "config.json").read_text())
-        config = WhisperConfig(**values)
+        super().__init__(checkpoint, options)
+        config = WhisperConfig(**json.loads((checkpoint.path / "config.json").read_text()))
         config._attn_implementation = "sdpa"
         self._model: Any = WhisperDecoder(config)
         self._load(self._model, text_weights(checkpoint)[0], "text decoder")
-        self._width = checkpoint.geometry.hidden_size
         known = suppressed_tokens(checkpoint.path, checkpoint.architecture, config.vocab_size)
         self.suppressed = torch.tensor(known, dtype=torch.long, device=self._device)
-        self.kv = WhisperKv(
-            StaticKv(
-                kv_shapes(checkpoint.text_config),
-                options.slots,
-                options.max_model_len,
-                self._dtype,
-                self._device,
-            )
-        )
+
+    def slot(self, number: int, filled: int) -> Cache:
+        cache: Cache = EncoderDecoderCache(super().slot(number, filled), DynamicCache())
+        return cache
 
     def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> Feed:
-        """Return what `step` takes of a prompt. A window is the bytes of its positions."""
         ids: list[int] = []
         windows: list[torch.Tensor] = []
         for piece in pieces:
             if isinstance(piece, torch.Tensor):
-                windows.append(piece.to(self._device).view(self._dtype).view(-1, self._width))
+                windows.append(self._embeddings(piece))
             else:
                 ids += piece
-        heard = torch.cat(positions_attended(windows)) if windows else None
-        return Feed(torch.tensor([ids], device=self._device), heard)
+        audio = torch.cat(positions_attended(windows)) if windows else None
+        return Feed(torch.tensor([ids], device=self._device), audio)
 
     @torch.inference_mode()
     def step(self, rows: Feed, slot: Cache) -> torch.Tensor:
-        """Run a pass behind what the slot holds.
-
-        Returns the float32 logits of the token that follows the last one: (vocabulary,).
-        """
+        audio = rows.audio
+        if audio is None:  # the slot has its keys and values
+            audio = torch.empty((0, self._width), dtype=self._dtype, device=self._device)
         hidden = self._model(
             input_ids=rows.ids,
-            # Later passes have its keys and values in the slot.
-            encoder_hidden_states=self._nothing if rows.heard is None else rows.heard[None],
+            encoder_hidden_states=audio[None],
             past_key_values=slot,
             use_cache=True,
         ).last_hidden_state[0, -1]
         return torch.nn.functional.linear(hidden, self._model.embed_tokens.weight).float()
 
-    @property
-    def _nothing(self) -> torch.Tensor:
-        return torch.empty((1, 0, self._width), dtype=self._dtype, device=self._device)
-
-
-@dataclass(frozen=True)
-class WhisperKv:
-    """KV of prompts, with that of what one request at a time attends to."""
-
-    prompts: StaticKv
-
-    def slot(self, number: int, filled: int) -> Cache:
-        """Return a slot whose first `filled` tokens are there, with nothing to attend to yet."""
-        cache: Cache = EncoderDecoderCache(self.prompts.slot(number, filled), DynamicCache())
-        return cache
-
-
-class Slots(Protocol):
-    """A KV cache that is divided into slots."""
-
-    def slot(self, number: int, filled: int) -> Any:
-        """Return a slot whose first `filled` tokens are there; passes append to it."""
-        ...
-
-
-class Decoder(Protocol):
-    """A decoder that runs one prompt at a time. Its answers have none of `suppressed`."""
-
-    @property
-    def suppressed(self) -> torch.Tensor: ...
-
-    @property
-    def kv(self) -> Slots: ...
-
-    def embedded(self, pieces: Sequence[Sequence[int] | torch.Tensor]) -> Any:
-        """Return what `step` takes of token ids, and of windows as bytes of embeddings."""
-        ...
-
-    def step(self, rows: Any, slot: Any) -> torch.Tensor:
-        """Run a pass behind what the slot holds; returns the float32 logits of the next token."""
-        ...
-
 
 def decoder_of(checkpoint: ModelCheckpoint, options: TransformersOptions) -> Decoder:
-    """Load the decoder. Raises CheckpointError if its weights do not fit."""
+    """Load a checkpoint's decoder. Raises CheckpointError if its weights do not match."""
     if checkpoint.architecture.audio == "cross_attention":
         return WhisperTextDecoder(checkpoint, options)
     return TextDecoder(checkpoint, options)

@@ -1,6 +1,6 @@
-"""An engine of transformers' modules in a thread of this process: exact and simple, not fast.
+"""An engine with transformers' modules in a thread of this process: exact and simple, not fast.
 
-One request runs at a time, so its tokens depend on nobody else's, and a machine needs no vLLM.
+One request runs at a time, so its tokens are independent of other requests. vLLM is not needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from auricle.workers.pd.transformers.options import TransformersOptions, capabil
 from auricle.workers.pd.transformers.passes import CallerGone, DecoderPasses
 
 log = logging.getLogger(__name__)
-# For a step in progress, which may be that of a long prompt.
+# Limit of a step in progress, which may prefill a long prompt.
 _STEP_SECONDS = 5.0
 
 
@@ -46,9 +46,9 @@ class TransformersEngine:
     ) -> None:
         self.capabilities = capabilities(options.limit_reuse)
         self.state = EngineState()
-        self.dead = asyncio.Event()  # set by whoever learns of it first
+        self.dead = asyncio.Event()
         self.kv_tokens = options.slots * options.max_model_len
-        self.attended = 0  # a slot has cross-attention's keys and values apart
+        self.attended = 0  # cross-attention has separate memory
         self._max_model_len = options.max_model_len
         self._ends = end_tokens(checkpoint.path)
         self._geometry = checkpoint.geometry
@@ -66,7 +66,7 @@ class TransformersEngine:
         self._thread.start()
 
     async def generate(self, request: GenerateRequest) -> Decoded:
-        """Decode as `engine.Engine.generate` says. Raises Overloaded if too many requests wait."""
+        """See `Engine.generate`. Raises Overloaded if too many requests wait."""
         if request.draft:
             raise ValueError("this engine declares no drafts and was given one")
         in_prompt = sum(self._geometry.prompt_tokens(w.length) for w in request.windows)
@@ -89,7 +89,6 @@ class TransformersEngine:
             raise
 
     def _reusable(self, request: GenerateRequest) -> int:
-        """Return how many windows have KV in a prompt's slot, for prompts that begin alike."""
         if request.reusable_windows is not None and self.capabilities.limited_reuse:
             return request.reusable_windows
         return sum(self._geometry.prompt_tokens(w.length) > 0 for w in request.windows)
@@ -99,7 +98,7 @@ class TransformersEngine:
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            answer.add_done_callback(_heard)  # nobody else asks for it any more
+            answer.add_done_callback(_retrieve)
             if not self._jobs.withdraw(job):
                 # A pass may still read the request's slots, so they must stay pinned.
                 with contextlib.suppress(DeadlineExceeded):
@@ -107,9 +106,9 @@ class TransformersEngine:
             raise
 
     async def answers(self) -> None:
-        """Return once the thread has answered, which it does between two steps."""
+        """Return once the thread has answered, between two steps."""
         try:
-            await asyncio.wrap_future(self._jobs.ask())
+            await asyncio.wrap_future(self._jobs.ping())
         except WorkerUnavailable:
             self.dead.set()
             raise ProcessFailed("the thread of transformers has ended") from None
@@ -121,7 +120,7 @@ class TransformersEngine:
             raise ProcessFailed("the thread of transformers has ended")
 
     async def close(self) -> None:
-        """Fail what waits, and end the thread after its step."""
+        """Fail the waiting requests, and end the thread after its step."""
         self._jobs.close()
         await asyncio.to_thread(self._thread.join, _STEP_SECONDS)
 
@@ -131,25 +130,25 @@ class TransformersEngine:
             while (job := self._jobs.take()) is not None:
                 self._serve(job)
         except BaseException as error:
-            log.exception("the thread of transformers ends")
+            log.exception("The thread of transformers ends")
             end_if_sticky(error, "the engine")
             raise
         finally:
             self._jobs.close()
 
     def _serve(self, job: DecodeJob) -> None:
-        """Set a job's outcome. Whatever a pass raises is of this job alone, if its device works."""
+        """Set a job's outcome. Errors fail only this job, unless the device is broken."""
         try:
             job.outcome.set_result(self._passes.run(job))
         except (AuricleError, CallerGone) as error:
             job.outcome.set_exception(error)
         except Exception as error:
-            log.exception("a pass failed")
+            log.exception("A pass failed")
             end_if_sticky(error, "a pass")
             job.outcome.set_exception(AuricleError("a pass of the text decoder failed"))
 
 
-def _heard(answer: asyncio.Future[Decoded]) -> None:
-    """Take note of an outcome, or asyncio would log an exception that nobody asked for."""
+def _retrieve(answer: asyncio.Future[Decoded]) -> None:
+    """Retrieve an outcome, as asyncio would log an unretrieved exception."""
     if not answer.cancelled():
         answer.exception()

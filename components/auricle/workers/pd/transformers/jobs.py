@@ -1,4 +1,4 @@
-"""What waits for an engine's one thread: jobs by priority, and questions whether it works."""
+"""The queue of an engine's thread, and its slots of the KV cache."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from auricle.workers.pd.engine import Decoded, GenerateRequest
 
 @dataclass(eq=False)
 class DecodeJob:
-    """One request, with all of its stop tokens. `prompt_tokens` is its prompt's length.
+    """One request with all its stop tokens; its prompt has `prompt_tokens`.
 
-    KV is kept of its first `reusable_windows` windows. `withdrawn` is set from another thread, and
-    heeded between two steps.
+    KV is kept for the first `reusable_windows` windows. `withdrawn` is set from another thread and
+    checked between steps.
     """
 
     request: GenerateRequest
@@ -33,19 +33,19 @@ class DecodeJob:
 
 
 class Jobs:
-    """At most `most` jobs wait or run. One thread takes them, any may put them."""
+    """Jobs by priority, at most `most` waiting or running, and pings; one thread takes them."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, DecodeJob]] = []
         self._numbers = itertools.count()
-        self._questions: list[Future[None]] = []
+        self._pings: list[Future[None]] = []
         self._running = 0
         self._closed = False
 
     def put(self, job: DecodeJob) -> None:
-        """Queue a job behind those of its priority.
+        """Queue a job after others of its priority.
 
         Raises Overloaded if the queue is full, and WorkerUnavailable once it is closed.
         """
@@ -57,7 +57,7 @@ class Jobs:
             self._changed.notify()
 
     def withdraw(self, job: DecodeJob) -> bool:
-        """Take back a job that nobody has taken; returns whether it was still there."""
+        """Withdraw a job; returns whether it was still waiting."""
         with self._changed:
             job.withdrawn = True
             left = [entry for entry in self._waiting if entry[-1] is not job]
@@ -67,26 +67,26 @@ class Jobs:
                 heapq.heapify(self._waiting)
             return found
 
-    def ask(self) -> Future[None]:
-        """Return what the thread sets when it comes by.
+    def ping(self) -> Future[None]:
+        """Return a future that the thread resolves between steps.
 
         Raises WorkerUnavailable if it has ended.
         """
         with self._changed:
             self._refuse_if_closed()
-            question: Future[None] = Future()
-            self._questions.append(question)
+            ping: Future[None] = Future()
+            self._pings.append(ping)
             self._changed.notify()
-            return question
+            return ping
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise _ended()
 
     def take(self) -> DecodeJob | None:
-        """Wait for the next job, and answer questions meanwhile; None once it is closed.
+        """Wait for the next job and answer pings; None once the queue is closed.
 
-        The job taken before counts as done.
+        The previous job counts as done.
         """
         with self._changed:
             self._running = 0
@@ -99,26 +99,26 @@ class Jobs:
             return None
 
     def between_steps(self) -> bool:
-        """Answer questions, in the middle of a job; returns whether to go on."""
+        """Answer pings during a job; returns False once the queue is closed."""
         with self._changed:
             self._answer()
             return not self._closed
 
     def _answer(self) -> None:
-        for question in self._questions:
-            if question.set_running_or_notify_cancel():
-                question.set_result(None)
-        self._questions.clear()
+        for ping in self._pings:
+            if ping.set_running_or_notify_cancel():
+                ping.set_result(None)
+        self._pings.clear()
 
     def close(self) -> None:
-        """Refuse all that waits and all that comes; the thread ends after its step."""
+        """Fail all waiting and later jobs; the thread ends after its step."""
         with self._changed:
             self._closed = True
             unanswered: Sequence[Future[None] | Future[Decoded]] = (
-                *self._questions,
+                *self._pings,
                 *(job.outcome for *_, job in self._waiting),
             )
-            self._questions.clear()
+            self._pings.clear()
             self._waiting.clear()
             self._changed.notify_all()
         for one in unanswered:
@@ -130,19 +130,9 @@ def _ended() -> WorkerUnavailable:
     return WorkerUnavailable("the engine of this PD worker has ended")
 
 
-# Which prompt's beginning each slot of the KV cache holds. No I/O, no tensors.
-#
-# A segment is decoded again and again: its head and its finished windows stay, what follows does
-# not. A decode takes the slot that holds the longest beginning of its prompt, and extends it in
-# place. A slot that is in use holds nothing for others.
-
-
 @dataclass(frozen=True)
 class Prefix:
-    """The beginning of a prompt: its head, then windows by key, of `lengths` tokens each.
-
-    Prompts of two tenants have no common beginning.
-    """
+    """The beginning of a tenant's prompt: its head, then windows by key, of `lengths` tokens."""
 
     tenant: str
     head: tuple[int, ...]
@@ -151,61 +141,49 @@ class Prefix:
 
     @property
     def tokens(self) -> int:
-        """Its length in tokens."""
         return len(self.head) + sum(self.lengths)
 
     def first(self, windows: int) -> Prefix:
-        """Return the head and the first `windows` windows."""
         return Prefix(self.tenant, self.head, self.keys[:windows], self.lengths[:windows])
 
     def begins(self, other: Prefix) -> bool:
-        """Whether `other` begins with all of this."""
         return self == other.first(len(self.keys))
 
 
 class KvSlots:
-    """`count` slots. Those that nobody has asked for longest are given to others first."""
+    """The prefix in each of `count` slots of the KV cache; the least recently used is reused first.
+
+    A segment is decoded repeatedly, with the same head and finished windows. A decode takes the
+    slot with the longest prefix of its prompt and extends it in place.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
-        # What each slot holds that is not in use, the next to be given away first.
+        # The prefixes of free slots, least recently used first.
         self._held: OrderedDict[int, Prefix | None] = OrderedDict.fromkeys(range(count))
 
     @property
     def in_use(self) -> int:
-        """How many slots are taken and not given back."""
         return self.count - len(self._held)
 
     def take(self, wanted: Prefix) -> tuple[int, Prefix]:
-        """Take a slot; returns its number and what it holds of the beginning of `wanted`.
+        """Take a slot; returns its number and the prefix of `wanted` that it holds.
 
-        Without a window in common it is a slot that holds least of use to others. Raises
-        IndexError if all slots are in use.
+        Without a common window it is the least recently used one. Raises IndexError if all slots
+        are in use.
         """
-        best = max(
-            (slot for slot, held in self._held.items() if held is not None and held.begins(wanted)),
-            key=lambda slot: len(self._prefix(slot).keys),
-            default=None,
-        )
-        if best is None:
-            if not self._held:
-                raise IndexError("all slots of the KV cache are in use")
-            slot, _ = self._held.popitem(last=False)
-            return slot, Prefix(wanted.tenant, (), (), ())
-        found = self._prefix(best)
-        del self._held[best]
-        return best, found
-
-    def _prefix(self, slot: int) -> Prefix:
-        held = self._held[slot]
-        assert held is not None
-        return held
+        fitting = [(s, held) for s, held in self._held.items() if held and held.begins(wanted)]
+        if fitting:
+            slot, found = max(fitting, key=lambda pair: len(pair[1].keys))
+            del self._held[slot]
+            return slot, found
+        if not self._held:
+            raise IndexError("all slots of the KV cache are in use")
+        slot, _ = self._held.popitem(last=False)
+        return slot, Prefix(wanted.tenant, (), (), ())
 
     def give_back(self, slot: int, holds: Prefix | None) -> None:
-        """Return a slot with what it `holds`; it is the next to be given away if that is nothing.
-
-        A head alone is nothing: it costs less to compute than a slot that somebody else needs.
-        """
+        """Return a slot with the prefix that it `holds`; it is reused first without windows."""
         if holds is None or not holds.keys:
             self._held[slot] = None
             self._held.move_to_end(slot, last=False)

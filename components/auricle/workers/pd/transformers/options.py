@@ -1,4 +1,4 @@
-"""What of the settings an engine of transformers depends on. No library is imported here."""
+"""The settings of the transformers engine. No library is imported here."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from auricle.workers.pd.engine import EngineCapabilities
 
 @dataclass(frozen=True)
 class TransformersOptions:
-    """`slots` prompts have room in the KV cache, each of up to `max_model_len` tokens.
+    """The KV cache has room for `slots` prompts of up to `max_model_len` tokens each.
 
     At most `max_waiting` requests wait or run. With `limit_reuse`, KV is kept up to the last
-    finished window only. `device` is torch's name of it.
+    finished window only. `device` is a torch device.
     """
 
     dtype: str
@@ -25,7 +25,7 @@ class TransformersOptions:
 
 
 def capabilities(limit_reuse: bool) -> EngineCapabilities:
-    """Return what this engine can do: plain decoding, as a reference for engines that do more."""
+    """Return the capabilities of plain decoding, the reference for other engines."""
     return EngineCapabilities(
         drafts=False, limited_reuse=limit_reuse, logprobs=True, kv_events=False
     )

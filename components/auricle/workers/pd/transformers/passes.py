@@ -1,4 +1,4 @@
-"""Decodes one job at a time: what of its prompt is new, then a token per step. For one thread."""
+"""Decodes one job at a time: the new part of its prompt, then a token per step. For one thread."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from auricle.workers.pd.transformers.jobs import DecodeJob, KvSlots, Prefix
 
 
 class CallerGone(Exception):
-    """The job's caller has gone."""
+    """The job's caller was cancelled."""
 
 
 @dataclass
 class _Output:
-    """What a job has generated so far. `logprobs` stay empty unless they are asked for."""
-
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
-    at: list[float] = field(default_factory=list)  # when, in monotonic seconds
+    at: list[float] = field(default_factory=list)  # monotonic seconds
 
     def add(self, logits: torch.Tensor, never: torch.Tensor, request: GenerateRequest) -> int:
-        """Take the likeliest token that the request may have, the first of equal ones.
+        """Append the likeliest allowed token, the first of equal ones.
 
-        Raises AuricleError if the logits are not finite: every token after would be wrong.
+        Raises AuricleError if the logits are not finite.
         """
         if not bool(torch.isfinite(logits).all()):
             raise AuricleError("the text decoder produced values that are not finite")
@@ -49,9 +47,9 @@ class _Output:
 
 
 class DecoderPasses:
-    """Runs jobs on a decoder, whose KV cache it divides; `state` follows.
+    """Runs jobs on a decoder with `slots`; updates `state`.
 
-    `go_on` is called between two steps, and returns False when the engine is to end.
+    `between_steps` is called after each step, and returns False once the engine is closed.
     """
 
     def __init__(
@@ -61,17 +59,17 @@ class DecoderPasses:
         slab: Slab,
         max_model_len: int,
         state: EngineState,
-        go_on: Callable[[], bool],
+        between_steps: Callable[[], bool],
     ) -> None:
         self._decoder, self._slots, self._slab = decoder, slots, slab
         self._max_model_len = max_model_len
-        self._state, self._go_on = state, go_on
+        self._state, self._between_steps = state, between_steps
 
     def run(self, job: DecodeJob) -> Decoded:
         """Decode a job.
 
-        Raises WindowsMissing naming a window whose slot of the slab does not hold it, Withdrawn,
-        and WorkerUnavailable if the engine is to end.
+        Raises WindowsMissing naming a window whose slot does not hold it, CallerGone, and
+        WorkerUnavailable if the engine is closed.
         """
         scheduled = time.monotonic()
         request = job.request
@@ -81,7 +79,7 @@ class DecoderPasses:
             tuple(w.key for w in request.windows),
             tuple(w.length for w in request.windows),
         )
-        # Something is left to compute, or there would be no logits to begin with.
+        # At least one token must remain to compute, for the first logits.
         leading = prompt if request.tail else prompt.first(len(request.windows) - 1)
         slot, held = self._slots.take(leading)
         keep: Prefix | None = None
@@ -105,7 +103,7 @@ class DecoderPasses:
         )
 
     def _decode(self, job: DecodeJob, slot: int, held: Prefix) -> tuple[_Output, str]:
-        cache = self._decoder.kv.slot(slot, held.tokens)
+        cache = self._decoder.slot(slot, held.tokens)
         embeddings = self._decoder.embedded(list(self._new_pieces(job.request, held)))
         limit = min(job.request.max_tokens, self._max_model_len - job.prompt_tokens)
         output = _Output()
@@ -114,7 +112,7 @@ class DecoderPasses:
             began = time.monotonic()
             logits = self._decoder.step(embeddings, cache)
             token = output.add(logits, self._decoder.suppressed, job.request)
-            if output.tokens[1:]:  # not of the prompt's pass
+            if output.tokens[1:]:  # without the prompt's pass
                 self._state.stepped(output.at[-1] - began)
             if token in job.stop_tokens:
                 return output, "stop"
@@ -125,7 +123,6 @@ class DecoderPasses:
     def _new_pieces(
         self, request: GenerateRequest, held: Prefix
     ) -> Iterator[Sequence[int] | torch.Tensor]:
-        """Yield what of a prompt the slot of the KV cache does not hold."""
         if not held.tokens and request.head:
             yield request.head
         new = request.windows[len(held.keys) :]
@@ -141,7 +138,7 @@ class DecoderPasses:
             yield request.tail
 
     def _check(self, job: DecodeJob) -> None:
-        if not self._go_on():
-            raise WorkerUnavailable("the engine of this PD worker ends")
+        if not self._between_steps():
+            raise WorkerUnavailable("the engine of this PD worker is closed")
         if job.withdrawn:
             raise CallerGone

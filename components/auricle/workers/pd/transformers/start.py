@@ -1,4 +1,4 @@
-"""How an engine of transformers' modules is set, and what is checked before. Not loaded here."""
+"""Checks and starts the transformers engine, whose libraries are imported late."""
 
 from __future__ import annotations
 
@@ -24,36 +24,32 @@ _GIB = 1 << 30
 
 
 class TransformersKind:
-    """transformers, as `engine.EngineKind`."""
+    """transformers, as an `EngineKind`."""
 
     name = "transformers"
 
     def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
-        """Return them without loading the engine's libraries."""
         return capabilities(settings.limit_reuse)
 
     def libraries(self) -> Sequence[str]:
-        """Return our modules, which import theirs at once."""
         return modules_of(home)
 
     def built_for(self, settings: PdWorkerSettings) -> str:
-        """Return what PyTorch is built for."""
         import torch  # takes seconds
 
         device = "a GPU" if torch.version.cuda else "a CPU"
-        return f"PyTorch is built for {device}, which was not looked for"
+        return f"PyTorch is built for {device}; the device itself was not checked"
 
     def check_device(self, settings: PdWorkerSettings) -> None:
-        """Do nothing: it runs on a GPU if PyTorch finds one, and else on the CPU."""
+        """Do nothing: it runs on a GPU if PyTorch finds one, otherwise on the CPU."""
 
     def device(self) -> str | None:
-        """Return the GPU if PyTorch finds one."""
         import torch  # takes seconds
 
         return "cuda" if torch.cuda.is_available() else None
 
     def begin(self, settings: PdWorkerSettings) -> None:
-        """Do nothing: it has no process of its own."""
+        """Do nothing: the engine is a thread of this process."""
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
         """Raise SettingsError if the KV cache has no room for a single prompt."""
@@ -67,7 +63,7 @@ class TransformersKind:
         audio_token: int | None,
         kv_events: str,
     ) -> TransformersEngine:
-        """Load the decoder. `audio_token` is not needed: windows have their places."""
+        """Load the decoder. `audio_token` is not used."""
         del audio_token
         if kv_events:
             raise ValueError("this engine declares no KV events and was given an address for them")
@@ -84,7 +80,7 @@ class TransformersKind:
         )
         try:
             return TransformersEngine(checkpoint, options, slab)
-        except (RuntimeError, MemoryError) as error:  # of a device without room, mostly
+        except (RuntimeError, MemoryError) as error:  # mostly out of memory
             raise ProcessFailed(
                 f"transformers cannot start: {first_sentence(error)} (Of PdWorker: kv_cache_gib is "
                 f"{settings.kv_cache_gib}, kv_blocks {settings.kv_blocks or 'not set'}, "
@@ -93,9 +89,9 @@ class TransformersKind:
 
 
 def kv_slots(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int:
-    """Return how many prompts of `max_model_len` tokens the KV cache has room for.
+    """Return the number of prompts of `max_model_len` tokens in the KV cache.
 
-    Raises SettingsError if it is none.
+    Raises SettingsError if it is zero.
     """
     per_token = kv_values_per_token(checkpoint.text_config) * ITEM_BYTES[settings.dtype]
     if settings.kv_blocks is None:

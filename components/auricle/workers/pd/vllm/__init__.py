@@ -1,1 +1,1 @@
-"""Model plug-in, EC connector, scheduler and engine: vLLM is imported here alone."""
+"""Model plug-in, EC connector, scheduler and engine: vLLM is imported only here."""

@@ -14,27 +14,24 @@ from auricle.embeddings.slabs import export
 from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
 from auricle.workers.pd.vllm.plugin import DECODERS
 
-# How vLLM sees a checkpoint's config.json: as our text decoder, without M-RoPE.
-
-# Of rotary embeddings in several dimensions. Positions of audio and text are the same in all of
-# them, where the plain embedding is equal; with these keys vLLM would want the dimensions.
+# Keys of M-RoPE, which equals plain RoPE for audio and text. With them vLLM would require positions
+# in several dimensions.
 _DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 
 @dataclass(frozen=True)
 class AsDecoder:
-    """Changes a config that vLLM has read, as its `hf_overrides`; `name` is of the decoder.
+    """vLLM's `hf_overrides`: selects our decoder class `name`, without M-RoPE.
 
-    A class, because vLLM sends it to its engine's process.
+    A class, because vLLM pickles it for its engine's process.
     """
 
     name: str
 
     def __call__(self, config: Any) -> Any:
-        """Return the config, changed in place."""
         config.architectures = [self.name]
         thinker = getattr(config, "thinker_config", config)
-        # vLLM first asks with an empty config what would be changed.
+        # vLLM first calls this with an empty config.
         text = getattr(thinker, "text_config", None)
         for key in ("rope_parameters", "rope_scaling"):
             values = getattr(text, key, None)
@@ -45,17 +42,17 @@ class AsDecoder:
 
 
 _SCHEDULERS = "auricle.workers.pd.vllm.scheduler"
-_CONNECTORS: dict[Audio, tuple[str, str]] = {
-    "prompt": ("LandingSlabConnector", "connector"),
-    "cross_attention": ("CrossAttentionConnector", "cross_attention"),
+_CONNECTORS: dict[Audio, str] = {
+    "prompt": "LandingSlabConnector",
+    "cross_attention": "CrossAttentionConnector",
 }
-# Requests whose embeddings a pass takes up at most, where the decoder attends to them.
+# Requests of a decoder with cross-attention whose embeddings a pass can take.
 _CHUNKS_PER_PASS = 4
 WORKER = "auricle.workers.pd.vllm.device_worker.DeviceWorker"
 
 
 def kv_events(address: str) -> KVEventsConfig:
-    """Return the configuration that publishes KV events at `address`; empty for none."""
+    """Return the configuration that publishes KV events at `address`, unless it is empty."""
     return KVEventsConfig(
         enable_kv_cache_events=bool(address),
         publisher="zmq" if address else "null",
@@ -64,14 +61,13 @@ def kv_events(address: str) -> KVEventsConfig:
 
 
 def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
-    """Return the arguments of a decoder that takes audio from `slab`; none for a text model."""
+    """Return the arguments of a decoder with audio from `slab`; empty for a text model."""
     if slab is None:
         return {}
     attends = options.audio == "cross_attention"
-    connector, module = _CONNECTORS[options.audio]
     transfer = ECTransferConfig(
-        ec_connector=connector,
-        ec_connector_module_path=f"auricle.workers.pd.vllm.{module}",
+        ec_connector=_CONNECTORS[options.audio],
+        ec_connector_module_path="auricle.workers.pd.vllm.connector",
         ec_role="ec_consumer",
         ec_connector_extra_config=export(slab),
     )
@@ -86,25 +82,23 @@ def of_audio(options: EngineOptions, slab: Slab | None) -> dict[str, Any]:
 
 
 def scheduler_class(passes: PassOptions) -> str:
-    """Return the name of our scheduler: vLLM's two do not replace each other."""
     kind = "AsyncSessionScheduler" if passes.async_scheduling else "SessionScheduler"
     return f"{_SCHEDULERS}.{kind}"
 
 
 def of_passes(options: EngineOptions) -> dict[str, Any]:
-    """Return the arguments that say how passes run, and how large they are."""
     passes = options.passes
     most = passes.max_batched_tokens
-    if options.chunk_positions:  # which vLLM counts as tokens of the pass that takes them up
+    if options.chunk_positions:  # vLLM counts them as tokens of the pass that takes them
         most = max(most or 0, _CHUNKS_PER_PASS * options.chunk_positions)
     arguments: dict[str, Any] = {
         "enforce_eager": options.enforce_eager,
         "max_num_batched_tokens": most,
-        # Not left to vLLM, which would schedule ahead under a scheduler that cannot.
+        # Explicit, as vLLM's default is not valid for all our schedulers.
         "async_scheduling": passes.async_scheduling,
         "scheduler_cls": scheduler_class(passes),
-        # On a GPU vLLM would compile all kernels of sampling before it starts, for half a minute
-        # and more where Triton's cache is empty. Greedy requests need none of them.
+        # On a GPU vLLM would compile all sampling kernels at start, for half a minute and more with
+        # an empty Triton cache. Greedy requests need none of them.
         "kernel_config": KernelConfig(enable_jit_warmup=False),
     }
     if passes.attention_backend is not None:
@@ -115,7 +109,6 @@ def of_passes(options: EngineOptions) -> dict[str, Any]:
 
 
 def compilation(passes: PassOptions) -> CompilationConfig:
-    """Return what is compiled, and which passes are CUDA graphs."""
     graphs = CUDAGraphMode[passes.cudagraph_mode.upper()]
     arguments: dict[str, Any] = {
         "mode": CompilationMode[passes.compilation_mode.upper()],
@@ -130,7 +123,7 @@ def compilation(passes: PassOptions) -> CompilationConfig:
 
 
 def speculation(draft_tokens: int) -> dict[str, object] | None:
-    """Return the configuration that verifies so many tokens of a given draft; None for 0."""
+    """Return the configuration that verifies given drafts of that many tokens; None for 0."""
     if not draft_tokens:
         return None
     return {

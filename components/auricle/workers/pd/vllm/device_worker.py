@@ -1,4 +1,4 @@
-"""vLLM's worker, which runs the model on a device, with what we do otherwise than it."""
+"""vLLM's worker, which runs the model on a device, with our replacements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
 from auricle.workers.pd.vllm.process import lock_down_ports
 from auricle.workers.pd.vllm.verifier import GreedyVerifier
 
-# Each of them imports only where its platform is.
+# Each can be imported on its platform only.
 if current_platform.is_cpu():
     from vllm.v1.worker.cpu_worker import CPUWorker as PlatformWorker
 else:
@@ -21,23 +21,23 @@ else:
 
 
 class DeviceWorker(PlatformWorker):
-    """The platform's worker; vLLM has no other hook for what is replaced here."""
+    """The platform's worker; vLLM has no other hook for these replacements."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         super().load_model(*args, **kwargs)
         runner = self.model_runner
         if self.vllm_config.speculative_config is not None:
             runner.rejection_sampler = GreedyVerifier(runner.rejection_sampler)
-            # With drafts vLLM has none, and a request's `logit_bias` would be ignored.
+            # With drafts vLLM has no such processor and would ignore a request's `logit_bias`.
             processors = runner.input_batch.logitsprocs.non_argmax_invariant
             processors.append(LogitBiasLogitsProcessor(self.vllm_config, runner.device, PIN_MEMORY))
-        # vLLM compiles it when log probabilities are asked for the first time, which needs a
-        # compiler and keeps everybody waiting for a minute.
+        # vLLM compiles it with the first log probabilities, which needs a compiler and delays all
+        # requests for a minute.
         sampler.batched_count_greater_than = _ranks
         if self.vllm_config.ec_transfer_config is None:
-            lock_down_ports()  # as the connector does, which a text model does not have
+            lock_down_ports()  # the connector does it, except for a text model
 
 
 def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
-    """Return how many tokens of each row are at least as likely as the one that was taken."""
+    """Return the number of tokens in each row at least as likely as the selected one."""
     return (logprobs >= taken).sum(-1)

@@ -1,4 +1,4 @@
-"""Wraps vLLM's AsyncLLM in the few calls that the PD worker needs."""
+"""Wraps vLLM's AsyncLLM as an `Engine`."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from auricle.workers.pd.vllm.options import EngineOptions
 from auricle.workers.pd.vllm.process import failure_file, read_failure, set_defaults
 
 _ABORT_SECONDS = 5.0
-# Runs the model in the engine's process. vLLM's default on a CPU is a further process with a
-# queue between the two, on which both busy-wait for a second after every step.
+# Runs the model in the engine's process. vLLM's default on a CPU is another process, with a queue
+# on which both busy-wait for a second after every step.
 _EXECUTOR = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
 
 def capabilities(draft_tokens: int, limit_reuse: bool) -> EngineCapabilities:
-    """Return what vLLM can do with our scheduler, as it is set."""
+    """Return vLLM's capabilities with our scheduler."""
     return EngineCapabilities(
         drafts=draft_tokens > 0, limited_reuse=limit_reuse, logprobs=True, kv_events=True
     )
 
 
 class VllmEngine:
-    """One vLLM engine that takes its audio from `slab`; without one, it has a text model.
+    """A vLLM engine with audio from `slab`, or with a text model.
 
     The constructor blocks until the model is loaded: call it in a worker thread. It raises
     ProcessFailed if vLLM cannot start. All other methods must be called on one event loop.
@@ -55,7 +55,7 @@ class VllmEngine:
         *,
         forks: bool = False,
     ) -> None:
-        """With `forks`, `engine_server.start` was called, and vLLM's processes are forked there."""
+        """With `forks`, vLLM's processes are forked by `engine_server`, which must be started."""
         _set_environment(options)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
@@ -79,9 +79,9 @@ class VllmEngine:
             gpu_memory_utilization=options.gpu_memory_share,
             enable_prefix_caching=options.enable_prefix_caching and not options.chunk_positions,
             use_tqdm_on_load=False,
-            # Among the tokens that a request may have.
+            # Among the allowed tokens of a request.
             logprobs_mode="processed_logprobs",
-            # Turns off vLLM's printed statistics; `stat_loggers` stay on.
+            # Turns off printed statistics; `stat_loggers` stay on.
             disable_log_stats=True,
             distributed_executor_backend=_EXECUTOR,
             worker_cls=WORKER,
@@ -96,19 +96,19 @@ class VllmEngine:
         limited = options.limit_reuse and not options.chunk_positions
         self.capabilities = capabilities(options.draft_tokens, limited)
         self.state = EngineState()
-        self.dead = asyncio.Event()  # set by the first request that learns of it
+        self.dead = asyncio.Event()
         with _start_failures(), engine_server.forked(started=forks):
             loggers = [logger_into(self.state)]
             self._llm = AsyncLLM.from_engine_args(arguments, stat_loggers=loggers)
         self._requests = RequestBuilder(self._llm, options.audio, audio_token)
         cache = self._llm.vllm_config.cache_config
-        self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)  # room for
+        self.kv_tokens = int((cache.num_gpu_blocks or 0) * cache.block_size)
         self.attended = options.chunk_positions
 
     async def generate(self, request: GenerateRequest) -> Decoded:
-        """Decode as `engine.Engine.generate` says; cancelling aborts the request in vLLM.
+        """See `Engine.generate`; cancelling aborts the request in vLLM.
 
-        WindowsMissing names all windows of the request: the connector does not say which it was.
+        WindowsMissing names all windows of the request, as the connector does not report which.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -131,10 +131,10 @@ class VllmEngine:
         return _decoded(last, request.windows)
 
     async def _abort_processed(self) -> None:
-        """Wait until vLLM's engine has processed the abort that it was sent.
+        """Wait until vLLM's engine has processed an abort.
 
-        Until then a step may still copy from the request's slots, so they must stay pinned. The
-        engine processes messages in order, so the reply to this query follows the abort.
+        Until then a step may copy from the request's slots, so they must stay pinned. The engine
+        processes messages in order, so the reply to this query follows the abort.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -142,7 +142,7 @@ class VllmEngine:
             await within(_ABORT_SECONDS, self._llm.is_sleeping(), "vLLM's abort")
 
     async def answers(self) -> None:
-        """Return once the engine has answered, which it does between two steps.
+        """Return once the engine has answered, between two steps.
 
         Raises ProcessFailed if it has ended.
         """
@@ -155,21 +155,20 @@ class VllmEngine:
             raise ProcessFailed("vLLM's engine has ended") from None
 
     async def check_health(self) -> None:
-        """Raise vLLM's error if its processes have died."""
         await self._llm.check_health()
 
     async def close(self) -> None:
         """Stop vLLM's processes."""
         failed = self.dead.is_set() or self._llm.errored
         if self._llm.output_handler is not None:
-            # Otherwise it would report the end of the engine as a failure.
+            # It would report the end of the engine as a failure.
             self._llm.output_handler.cancel()
         if failed:
             self._kill()
         await asyncio.to_thread(self._llm.shutdown)
 
     def _kill(self) -> None:
-        """End an engine that has failed: it may wait for ever for a device that has, too."""
+        """Kill a failed engine, which may wait for its device forever."""
         resources: Any = self._llm.engine_core.resources
         for process in getattr(resources.engine_manager, "processes", ()):
             process.kill()
@@ -177,7 +176,7 @@ class VllmEngine:
 
 @contextlib.contextmanager
 def _start_failures() -> Iterator[None]:
-    """Raise ProcessFailed with what vLLM says, if its engine cannot be started in this block."""
+    """Raise ProcessFailed with vLLM's reason if its engine cannot be started in this block."""
     with failure_file() as file:
         try:
             yield
@@ -188,7 +187,7 @@ def _start_failures() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    problems = getattr(error, "errors", None)  # of pydantic, whose first line only counts them
+    problems = getattr(error, "errors", None)  # pydantic's; its message only counts them
     return str(problems()[0]["msg"]) if callable(problems) else first_sentence(error)
 
 
@@ -201,18 +200,18 @@ def _decoded(output: object, windows: Sequence[SlotRef]) -> Decoded:
         raise WindowsMissing(tuple(w.key for w in windows), "refused at admission")
     if completion.finish_reason not in ("stop", "length"):
         raise AuricleError(f"vLLM ended the request with {completion.finish_reason!r}")
-    drafts = completion.spec_decode_metrics
+    drafts, at = completion.spec_decode_metrics, output.metrics  # type: ignore[attr-defined]
     accepted = sum(n * steps for n, steps in enumerate(drafts.histogram)) if drafts else 0
     return Decoded(
         tokens=tuple(completion.token_ids),
         finish=completion.finish_reason,
         prompt_tokens=len(output.prompt_token_ids),  # type: ignore[attr-defined]
         cached_tokens=output.num_cached_tokens or 0,  # type: ignore[attr-defined]
-        # Every step generates one token, and one more for each accepted draft token.
+        # Each step generates one token, and one more for each accepted draft token.
         steps=len(completion.token_ids) - accepted,
         draft_tokens=drafts.num_draft_tokens if drafts else 0,
         accepted_tokens=accepted,
-        timings=_timings(output.metrics),  # type: ignore[attr-defined]
+        timings=Timings(at.queued_ts, at.scheduled_ts, at.first_token_ts, at.last_token_ts),
         logprobs=_logprobs(completion),
     )
 
@@ -220,33 +219,21 @@ def _decoded(output: object, windows: Sequence[SlotRef]) -> Decoded:
 def _logprobs(completion: Any) -> tuple[float, ...]:
     if completion.logprobs is None:
         return ()
-    places = zip(completion.token_ids, completion.logprobs, strict=True)
-    return tuple(float(place[token].logprob) for token, place in places)
-
-
-def _timings(noted: Any) -> Timings:
-    return Timings(noted.queued_ts, noted.scheduled_ts, noted.first_token_ts, noted.last_token_ts)
+    rows = zip(completion.token_ids, completion.logprobs, strict=True)
+    return tuple(float(row[token].logprob) for token, row in rows)
 
 
 def _set_environment(options: EngineOptions) -> None:
-    """Set what vLLM reads on import and in the processes it starts."""
     set_defaults()
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(options.kv_cache_gib))
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
 
 
-# Keeps the latest of the statistics that vLLM reports after every step.
-
-
 def logger_into(state: EngineState) -> Any:
-    """Return a stat logger class for `AsyncLLM` that keeps `state` up to date."""
+    """Return a stat logger class for `AsyncLLM` that updates `state` after every step."""
 
     class Logger(PrometheusStatLogger):
-        """In the place of vLLM's Prometheus logger, which would be there, too.
-
-        That one counts dozens of things after every step and request, for a registry that
-        nobody reads: the worker has metrics of its own.
-        """
+        """Replaces vLLM's Prometheus logger and its many counters: the worker has own metrics."""
 
         def __init__(self, vllm_config: Any, engine_indexes: list[int] | None = None) -> None:
             del vllm_config, engine_indexes

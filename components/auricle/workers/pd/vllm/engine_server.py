@@ -1,8 +1,8 @@
-"""Forks the process of vLLM's engine off a server that has imported vLLM.
+"""Forks the process of vLLM's engine from a server that has imported vLLM.
 
-vLLM starts that process as a new interpreter, once this process has imported vLLM, and there vLLM
-is imported again: some ten seconds each on a CPU, one after the other. The server imports it while
-this process does. It has no threads, and nothing of this process but its environment.
+vLLM would start a new interpreter after its import in this process, and import itself again: ten
+seconds each on a CPU. The server imports it at the same time as this process. It has no threads,
+and shares only the environment of this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LIBRARIES = "LD_PRELOAD"
 
 
 def start(threads: int) -> None:
-    """Start the server, whose engine computes on so many threads. Does not wait for it."""
+    """Start the server for an engine with that many threads, without waiting for it."""
     set_defaults()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     get_context("forkserver").set_forkserver_preload(_PRELOAD)
@@ -40,7 +40,7 @@ def start(threads: int) -> None:
 
 
 def _with_openmp(loaded: str | None) -> str:
-    """Add PyTorch's OpenMP to what is loaded first, as vLLM does for the processes it starts."""
+    """Add PyTorch's OpenMP to LD_PRELOAD, as vLLM does for the processes it starts."""
     spec = find_spec("torch")
     home = Path(spec.origin).parent if spec and spec.origin else Path()
     found = sorted(map(str, home.glob("lib/libgomp*.so*")))[:1]
@@ -49,22 +49,22 @@ def _with_openmp(loaded: str | None) -> str:
 
 @contextmanager
 def forked(*, started: bool) -> Iterator[None]:
-    """Have processes that vLLM starts in this block forked off the server, if it was started."""
+    """Make vLLM fork its processes from the server in this block, if the server was started."""
     if not started:
         yield
         return
     from vllm.v1.engine import utils
 
-    known: Any = utils.get_mp_context
+    original: Any = utils.get_mp_context
     utils.get_mp_context = ForkedContext
     try:
         yield
     finally:
-        utils.get_mp_context = known
+        utils.get_mp_context = original
 
 
 class ForkedProcess(ForkServerProcess):
-    """A process with the environment that this one has now, not with the server's."""
+    """A process with this process's current environment instead of the server's."""
 
     def __init__(self, *, target: Callable[..., None], **arguments: Any) -> None:
         super().__init__(target=partial(_run, dict(os.environ), target), **arguments)

@@ -1,7 +1,7 @@
 """Gemma 4's text decoder as a vLLM model whose audio arrives as embeddings (see `model.py`).
 
-Its layers have inputs of their own, by token. vLLM embeds tokens before a pass, and the pass may be
-a recorded one, so they are left in memory of fixed addresses in between.
+Its layers have additional inputs per token. vLLM embeds tokens before a pass, which may be a CUDA
+graph, so these inputs are kept at fixed addresses.
 """
 
 from __future__ import annotations
@@ -12,22 +12,18 @@ import torch
 from vllm.config import VllmConfig
 from vllm.model_executor.models.gemma4 import Gemma4ForCausalLM
 from vllm.model_executor.models.interfaces import MultiModalEmbeddings, SupportsMultiModal
-from vllm.model_executor.models.utils import maybe_prefix
 
-from auricle.workers.pd.vllm.model import AudioAsEmbeddings, as_decoder, registered, weights_mapper
+from auricle.workers.pd.vllm.model import AudioAsEmbeddings, audio_decoder
 
-_STAND_IN = 0  # the token (padding) whose inputs audio has
+_PADDING = 0  # the token with the inputs for audio
 
 
-@registered
+@audio_decoder("Gemma4ForCausalLM")
 class AuricleGemma4Decoder(AudioAsEmbeddings, Gemma4ForCausalLM, SupportsMultiModal):
     """The text decoder of Gemma 4."""
 
-    hf_to_vllm_mapper = weights_mapper("Gemma4ForCausalLM")
-
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
-        decoder = as_decoder(vllm_config, "Gemma4ForCausalLM")
-        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
+        super().__init__(vllm_config=vllm_config, prefix=prefix)
         width = self.config.hidden_size_per_layer_input
         self._inputs = (
             torch.zeros(
@@ -52,7 +48,7 @@ class AuricleGemma4Decoder(AudioAsEmbeddings, Gemma4ForCausalLM, SupportsMultiMo
         text = input_ids
         if is_multimodal is not None:
             audio = is_multimodal.to(input_ids.device, non_blocking=True)
-            text = torch.where(audio, _STAND_IN, input_ids)
+            text = torch.where(audio, _PADDING, input_ids)
         if self._inputs is not None:
             found = self.model.get_per_layer_inputs(text)
             self._inputs[: len(text)].copy_(found.view(len(text), *self._inputs.shape[1:]))

@@ -1,14 +1,14 @@
 """Text decoders as vLLM models whose audio arrives as embeddings.
 
-Each is vLLM's own decoder with `AudioAsEmbeddings` before it, and reads a checkpoint of any
+Each is vLLM's decoder with the mixin `AudioAsEmbeddings`, and reads a checkpoint of any
 architecture with that decoder. It has no audio tower: each audio item of the prompt is one encoder
 window of `audio_num_tokens` embeddings, which the EC connector supplies (`connector.py`). Plain
-RoPE is exact here (positions of audio and text are consecutive), so no M-RoPE is configured.
+RoPE is exact, as positions of audio and text are consecutive, so M-RoPE is not configured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +24,6 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalKwargsItems
 from vllm.multimodal.parse import MultiModalDataItems, MultiModalDataParser
 from vllm.multimodal.processing import (
-    BaseDummyInputsBuilder,
     BaseMultiModalProcessor,
     BaseProcessingInfo,
     PromptReplacement,
@@ -34,16 +33,12 @@ from vllm.multimodal.processing import (
 from auricle.checkpoints.architectures import ARCHITECTURES
 from auricle.checkpoints.architectures.base import DecoderKind
 from auricle.checkpoints.files import read_config
+from auricle.workers.pd.vllm.inputs import NoDummyInputs
 
 
 def text_config(config: Any) -> Any:
-    """Return the decoder's config from either checkpoint format."""
+    """Return the decoder's config in either checkpoint format."""
     return getattr(config, "thinker_config", config).text_config
-
-
-def audio_token_id(config: Any) -> int:
-    """Return the id of the audio placeholder token from either checkpoint format."""
-    return int(getattr(config, "thinker_config", config).audio_token_id)
 
 
 class WindowParser(MultiModalDataParser):
@@ -63,7 +58,7 @@ class DecoderInfo(BaseProcessingInfo):
     def get_mm_max_tokens_per_item(
         self, seq_len: int, mm_counts: Mapping[str, int] | None = None
     ) -> Mapping[str, int]:
-        # vLLM keeps room for one in its encoder cache.
+        # vLLM reserves room for one item in its encoder cache.
         geometry = read_config(Path(self.ctx.model_config.model)).geometry
         return {"audio": geometry.window_embeddings}
 
@@ -72,18 +67,6 @@ class DecoderInfo(BaseProcessingInfo):
             expected_hidden_size=text_config(self.get_hf_config()).hidden_size,
             allow_missing_mm_embeddings=self.allow_missing_mm_embeddings,
         )
-
-
-class DecoderDummyInputs(BaseDummyInputsBuilder[DecoderInfo]):
-    """Dummy inputs for vLLM's memory profiling."""
-
-    def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
-        return ""
-
-    def get_dummy_mm_data(
-        self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any
-    ) -> dict[str, Any]:
-        return {}
 
 
 class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
@@ -105,7 +88,8 @@ class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
         hf_processor_mm_kwargs: Mapping[str, object],
         out_mm_kwargs: MultiModalKwargsItems,
     ) -> Sequence[PromptUpdate]:
-        token = audio_token_id(self.info.get_hf_config())
+        config = self.info.get_hf_config()
+        token = int(getattr(config, "thinker_config", config).audio_token_id)
         lengths = out_mm_kwargs.get_data()["audio_num_tokens"]
 
         def placeholders(item: int) -> list[int]:
@@ -115,7 +99,7 @@ class DecoderProcessor(BaseMultiModalProcessor[DecoderInfo]):
 
 
 def weights_mapper(decoder: DecoderKind) -> WeightsMapper:
-    """Return where vLLM's decoder has the tensors of all formats with it; audio's are left out."""
+    """Map the tensor names of all formats with this decoder to vLLM's, without audio modules."""
     names: dict[str, str | None] = {}
     for one in (a for a in ARCHITECTURES if a.decoder == decoder):
         for layout in one.layouts:
@@ -124,16 +108,17 @@ def weights_mapper(decoder: DecoderKind) -> WeightsMapper:
     return WeightsMapper(orig_to_new_prefix=names)
 
 
-def as_decoder(vllm_config: VllmConfig, decoder: DecoderKind) -> VllmConfig:
-    """Return the configuration of a model's text decoder."""
-    return vllm_config.with_hf_config(text_config(vllm_config.model_config.hf_config), [decoder])
-
-
 class AudioAsEmbeddings:
-    """What is put before vLLM's text decoders."""
+    """A mixin for vLLM's text decoders whose audio arrives as embeddings."""
 
+    decoder: ClassVar[DecoderKind]
     hf_to_vllm_mapper: ClassVar[WeightsMapper]
     model: Any
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        text = text_config(vllm_config.model_config.hf_config)
+        own_config = vllm_config.with_hf_config(text, [self.decoder])
+        super().__init__(vllm_config=own_config, prefix=maybe_prefix(prefix, ""))  # type: ignore[call-arg]
 
     @classmethod
     def get_placeholder_str(cls, modality: str, i: int) -> str | None:
@@ -144,7 +129,7 @@ class AudioAsEmbeddings:
         return self
 
     def embed_multimodal(self, **kwargs: object) -> MultiModalEmbeddings:
-        """Raise: the connector supplies every window, as admission has checked."""
+        """Raise: the connector supplies every window."""
         raise RuntimeError("audio embeddings must come through the EC connector")
 
     def embed_input_ids(
@@ -159,8 +144,8 @@ class AudioAsEmbeddings:
         if is_multimodal is None or not multimodal_embeddings:
             return embeds
         audio = torch.cat(list(multimodal_embeddings)).to(embeds.dtype)
-        # The mask is in host memory, so a GPU is not waited for. By row: `masked_scatter` would
-        # look at every value, one after the other on a CPU.
+        # The mask is in host memory, so this does not synchronize with a GPU. By row, as
+        # `masked_scatter` handles single values, sequentially on a CPU.
         rows = is_multimodal.nonzero().squeeze(1).to(embeds.device, non_blocking=True)
         return embeds.index_copy_(0, rows, audio)
 
@@ -171,39 +156,29 @@ class AudioAsEmbeddings:
         return loaded
 
 
-registered = MULTIMODAL_REGISTRY.register_processor(
-    DecoderProcessor, info=DecoderInfo, dummy_inputs=DecoderDummyInputs
-)
+def audio_decoder(decoder: DecoderKind) -> Callable[[type[AudioAsEmbeddings]], Any]:
+    """Return the class decorator that registers our class of vLLM's `decoder`."""
+    register = MULTIMODAL_REGISTRY.register_processor(
+        DecoderProcessor, info=DecoderInfo, dummy_inputs=NoDummyInputs
+    )
+
+    def decorate(cls: type[AudioAsEmbeddings]) -> Any:
+        cls.decoder, cls.hf_to_vllm_mapper = decoder, weights_mapper(decoder)
+        return register(cls)
+
+    return decorate
 
 
-@registered
+@audio_decoder("Qwen3ForCausalLM")
 class AuricleQwen3Decoder(AudioAsEmbeddings, Qwen3ForCausalLM, SupportsMultiModal):
     """The dense text decoder of Qwen3, as in Qwen3-ASR."""
 
-    hf_to_vllm_mapper = weights_mapper("Qwen3ForCausalLM")
 
-    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
-        decoder = as_decoder(vllm_config, "Qwen3ForCausalLM")
-        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
-
-
-@registered
+@audio_decoder("Qwen3MoeForCausalLM")
 class AuricleQwen3MoeDecoder(AudioAsEmbeddings, Qwen3MoeForCausalLM, SupportsMultiModal):
     """Qwen3's decoder with a mixture of experts, as in the thinker of Qwen3-Omni."""
 
-    hf_to_vllm_mapper = weights_mapper("Qwen3MoeForCausalLM")
 
-    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
-        decoder = as_decoder(vllm_config, "Qwen3MoeForCausalLM")
-        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))
-
-
-@registered
+@audio_decoder("Qwen2ForCausalLM")
 class AuricleQwen2Decoder(AudioAsEmbeddings, Qwen2ForCausalLM, SupportsMultiModal):
     """Qwen2's decoder, as in Qwen2-Audio."""
-
-    hf_to_vllm_mapper = weights_mapper("Qwen2ForCausalLM")
-
-    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
-        decoder = as_decoder(vllm_config, "Qwen2ForCausalLM")
-        super().__init__(vllm_config=decoder, prefix=maybe_prefix(prefix, ""))

@@ -1,4 +1,4 @@
-"""The part of vLLM's configuration that auricle's settings control. vLLM is not imported here."""
+"""vLLM's configuration by auricle's settings. vLLM is not imported here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from auricle.config.devices import CompilationMode, CudaGraphMode
 
 @dataclass(frozen=True)
 class PassOptions:
-    """How passes of the model run, where `enforce_eager` does not say it; by default as on a CPU.
+    """Options of the model's passes without `enforce_eager`, by default for a CPU.
 
-    `max_batched_tokens` is of one pass, and of the embeddings that vLLM keeps for passes; None is
-    vLLM's own. Passes of `capture_sizes` tokens have a CUDA graph; without them, passes of vLLM's
-    sizes up to `max_capture_size` have one.
+    `max_batched_tokens` limits a pass and its embeddings; None is vLLM's default. CUDA graphs have
+    the sizes `capture_sizes`, by default vLLM's up to `max_capture_size`, in tokens.
     """
 
     max_batched_tokens: int | None = None
@@ -34,9 +33,8 @@ class EngineOptions:
     overrides both. `draft_tokens` are verified in one forward pass; 0 turns drafts off.
     With `limit_reuse`, the prefix cache holds KV up to the last finished window only. vLLM
     publishes KV events (blocks stored and evicted) at the ZeroMQ address `kv_events`. `decoder` is
-    that of an architecture whose audio arrives as embeddings; it does not count for a text model,
-    which vLLM has as it is. `audio` is how the decoder takes embeddings, and `chunk_positions` how
-    many a whole chunk has where it attends to them.
+    ignored for text models. `audio` is how the decoder takes embeddings; with cross-attention, a
+    chunk has `chunk_positions`.
     """
 
     model: str

@@ -12,7 +12,7 @@ from auricle.checkpoints.architectures.base import DecoderKind
 from auricle.process.resources import collect_as_usual, trim_heap
 from auricle.workers.pd.vllm.process import capture_failures
 
-# Our class for each text decoder: the name under which vLLM knows it, and where it is.
+# The registered name of our class for each text decoder.
 DECODERS: dict[DecoderKind, str] = {
     "Qwen3ForCausalLM": "AuricleQwen3Decoder",
     "Qwen3MoeForCausalLM": "AuricleQwen3MoeDecoder",
@@ -35,7 +35,7 @@ def register() -> None:
         _end_with(parent)
         capture_failures()
         trim_heap()
-        collect_as_usual()  # what vLLM imports, it has imported
+        collect_as_usual()  # vLLM's imports are complete
     known = ModelRegistry.get_supported_archs()
     for decoder, name in DECODERS.items():
         if name not in known:

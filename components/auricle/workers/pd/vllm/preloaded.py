@@ -1,4 +1,4 @@
-"""Imported by the server that vLLM's engine is forked off: all that the engine will import."""
+"""The imports of vLLM's engine, for the server that it is forked from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 from auricle.process.resources import collect_rarely
 
 collect_rarely()
-# vLLM applies it only where an engine starts.
+# vLLM applies it only at the start of an engine.
 logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
 
 import setproctitle  # noqa: E402
@@ -19,6 +19,6 @@ import vllm.v1.executor.uniproc_executor  # noqa: E402,F401
 import auricle.workers.pd.vllm.device_worker  # noqa: E402
 import auricle.workers.pd.vllm.scheduler  # noqa: E402,F401
 
-# It finds where titles are written by what is in memory before the environment changes.
+# Finds the memory of the process title before the environment changes.
 setproctitle.getproctitle()
 gc.freeze()  # their pages stay shared with the engine's process

@@ -29,9 +29,9 @@ _BPF_RET = 0x06  # linux/bpf_common.h; with the operand 0 it drops the packet
 
 
 def lock_down_ports() -> int:
-    """Keep newcomers from this process's listening TCP sockets; returns of how many.
+    """Drop new connections to this process's listening TCP sockets; returns their number.
 
-    To those who connect it looks as if nobody answered. Call it once all peers are connected.
+    Connection attempts time out. Call it once all peers are connected.
     """
     program = ctypes.create_string_buffer(struct.pack("HBBI", _BPF_RET, 0, 0, 0))
     drop_all = struct.pack("@HP", 1, ctypes.addressof(program))
@@ -46,8 +46,8 @@ def lock_down_ports() -> int:
                 left.append(f"{host}:{port}")
     if left:
         log.warning(
-            "this kernel lets only root close ports to newcomers, so those of vLLM's engine stay "
-            "open: %s; let nobody else reach them (deploy/k8s has a network policy)",
+            "The ports of vLLM's engine stay open: %s; this kernel lets only root close them. "
+            "Restrict access to them (deploy/k8s has a network policy)",
             ", ".join(left),
         )
     return count
@@ -56,7 +56,7 @@ def lock_down_ports() -> int:
 def _listeners() -> Iterator[socket.socket]:
     """Yield a duplicate of each listening TCP socket of this process."""
     for entry in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the descriptor of this listing is gone by now
+        with suppress(OSError):  # the descriptor of this listing is closed
             if stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
                 found = socket.socket(fileno=os.dup(int(entry.name)))
                 if _listens(found):
@@ -71,11 +71,8 @@ def _listens(found: socket.socket) -> bool:
     )
 
 
-# What vLLM's engine failed with, in its own process.
-#
-# The process that starts an engine learns that it has failed and not why, and one that runs it
-# learns that it has ended. vLLM logs the error in the engine's process, wherever it came from:
-# loading, the KV cache's size, CUDA graphs, a pass. There it is heard.
+# vLLM reports only that its engine has failed or ended. It logs the reason in the engine's process,
+# where a handler writes it to a file.
 
 _FILE = "AURICLE_ENGINE_LAST_WORDS"
 _LOGGER = "vllm.v1.engine.core"
@@ -83,7 +80,7 @@ _LOGGER = "vllm.v1.engine.core"
 
 @contextmanager
 def failure_file() -> Iterator[Path]:
-    """Yield the file to which an engine that is started in this block writes why it cannot."""
+    """Yield the file to which an engine started in this block writes the reason of its failure."""
     with tempfile.TemporaryDirectory(prefix="auricle-engine-") as folder:
         file = Path(folder) / "last-words"
         os.environ[_FILE] = str(file)
@@ -94,21 +91,21 @@ def failure_file() -> Iterator[Path]:
 
 
 def read_failure(file: Path) -> str | None:
-    """Return what an engine wrote; None if it has not."""
+    """Return the reason of an engine's failure; None without one."""
     return file.read_text() if file.is_file() else None
 
 
 def capture_failures() -> None:
-    """Hear vLLM's errors in this process, which is to run its engine."""
+    """Write vLLM's errors in this process, the engine's, to the failure file."""
     logger = logging.getLogger(_LOGGER)
     if not any(isinstance(handler, _FailureHandler) for handler in logger.handlers):
         logger.addHandler(_FailureHandler(os.environ.get(_FILE)))
 
 
 class _FailureHandler(logging.Handler):
-    """Writes the error that an engine ends with, or ends its process at once.
+    """Writes the last error of an engine; ends the process at once if its device is broken.
 
-    vLLM tidies up after an error, on a device that may no longer answer.
+    vLLM's cleanup would wait for the device.
     """
 
     def __init__(self, file: str | None) -> None:
@@ -120,12 +117,12 @@ class _FailureHandler(logging.Handler):
         if error is None:
             return
         if self._file is not None:
-            with suppress(OSError):  # an engine that ran has outlived its file
+            with suppress(OSError):  # removed after the start
                 Path(self._file).write_text(first_sentence(error))
         end_if_sticky(error, "vLLM's engine")
 
 
-# Environment variables that vLLM reads when it is imported, and in the processes it starts.
+# Environment variables that vLLM reads on import and in the processes it starts.
 
 _DEFAULTS = {
     "HF_HUB_OFFLINE": "1",
@@ -133,16 +130,16 @@ _DEFAULTS = {
     "VLLM_PLUGINS": "auricle",
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    # On a GPU vLLM would fork its engine off this process, whose threads (NIXL's) hold locks, and
-    # would not call our plug-in there, which ends the engine with this process.
+    # On a GPU vLLM would fork its engine from this process, whose threads (NIXL's) hold locks, and
+    # would not call our plug-in, which ends the engine with this process.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-    # FlashInfer's kernels for sampling want CUDA's compiler when vLLM starts. We only take the most
-    # likely token.
+    # FlashInfer's sampling kernels require CUDA's compiler at start. We only use the likeliest
+    # token.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
 }
 
 
 def set_defaults() -> None:
-    """Set what the user has not set."""
+    """Set the variables that the user has not set."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)

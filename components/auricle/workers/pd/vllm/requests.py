@@ -1,8 +1,7 @@
-"""Builds vLLM's requests directly, from tokens and windows whose places are known.
+"""Builds vLLM's requests directly from tokens and windows.
 
-vLLM would parse and match every window as multimodal input, in a thread, to come to the same
-request. There is nothing for it to find out: each window is a row of placeholders of known
-length, and its embeddings come through the connector.
+vLLM would parse and match every window as multimodal input, in a thread, with the same result: each
+window is a row of placeholders of known length, and the connector supplies its embeddings.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from auricle.checkpoints.architectures.base import Audio
 from auricle.core.errors import BadRequest
 from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.engine import GenerateRequest
-from auricle.workers.pd.vllm.cross_attention import PLACES
+from auricle.workers.pd.vllm.connector import SLOTS
 from auricle.workers.pd.vllm.scheduler import DRAFT, REUSABLE_TOKENS
 
-# Dynamo's mark of a cache salt: its KV router takes a salt without it for a namespace.
+# Dynamo's prefix of a cache salt; without it, its KV router would take the salt for a namespace.
 _TENANT_SALT = "dynamo-cache-salt:"
 
 
@@ -39,8 +38,8 @@ class RequestBuilder:
     """Builds the requests of one engine."""
 
     def __init__(self, llm: AsyncLLM, audio: Audio, audio_token: int | None) -> None:
-        """`audio_token` stands for embeddings in prompts. Without it the engine has a text model,
-        and takes no windows, or a decoder that attends to them.
+        """`audio_token` is the placeholder of embeddings in prompts; None for a text model, or a
+        decoder with cross-attention.
         """
         self._max_tokens = int(llm.model_config.max_model_len)
         self._generation = llm.input_processor.generation_config_fields
@@ -56,7 +55,7 @@ class RequestBuilder:
         else:
             features = [self._in_prompt(window, tokens) for window in request.windows]
         tokens += request.tail
-        if len(tokens) >= self._max_tokens:  # checked by nobody else on this way
+        if len(tokens) >= self._max_tokens:  # vLLM does not check it here
             raise BadRequest(
                 f"a prompt of {len(tokens)} tokens leaves no room for output "
                 f"in max_model_len {self._max_tokens}"
@@ -75,10 +74,7 @@ class RequestBuilder:
         )
 
     def _in_prompt(self, window: SlotRef, tokens: list[int]) -> MultiModalFeatureSpec:
-        """Append a window to the prompt's `tokens`, and return where it is.
-
-        Without data: the connector supplies the embeddings of this identifier.
-        """
+        """Append a window to the prompt's `tokens`; the connector supplies its embeddings."""
         if self._audio_token is None:
             raise BadRequest("a text model takes no windows")
         place = PlaceholderRange(offset=len(tokens), length=window.length)
@@ -86,11 +82,11 @@ class RequestBuilder:
         return MultiModalFeatureSpec(None, "audio", window.key, place, mm_hash=window.key)
 
     def sampling(self, request: GenerateRequest, reusable_tokens: int | None) -> SamplingParams:
-        """Return the parameters of a greedy request that is answered once, at its end."""
+        """Return the parameters of a greedy request with a single output at its end."""
         rows = [[w.key, w.slot, w.generation, w.length] for w in request.windows]
         greedy = copy.copy(self._stopping_at(tuple(request.stop_tokens)))
         greedy.max_tokens = request.max_tokens
-        greedy.logprobs = 0 if request.logprobs else None  # of further tokens than the one taken
+        greedy.logprobs = 0 if request.logprobs else None  # additional tokens
         greedy.allowed_token_ids = list(request.allowed) or None
         greedy.extra_args = {
             "ec_transfer_params": {"windows": rows},
@@ -100,7 +96,7 @@ class RequestBuilder:
         return greedy
 
     def _stopping_at(self, stop_tokens: tuple[int, ...]) -> SamplingParams:
-        """Return what is equal in all requests with these stop tokens, which a worker has once."""
+        """Return the parameters shared by requests with these stop tokens."""
         if stop_tokens not in self._greedy:
             known = SamplingParams(
                 temperature=0.0,
@@ -115,13 +111,13 @@ class RequestBuilder:
 
 
 def _attended(windows: Sequence[SlotRef]) -> MultiModalFeatureSpec:
-    """Return the one input of a decoder that attends to its windows: where they are.
+    """Return the input of a decoder with cross-attention: the slots of its windows.
 
-    It has no place in the prompt. Its length is that of the keys and values of cross-attention.
+    It is not in the prompt; its length is the number of cross-attention positions.
     """
-    places = torch.tensor([(w.slot, w.length) for w in windows])
+    slots = torch.tensor([(w.slot, w.length) for w in windows])
     item = MultiModalKwargsItem(
-        {PLACES: MultiModalFieldElem(places, MultiModalBatchedField(keep_on_cpu=True))}
+        {SLOTS: MultiModalFieldElem(slots, MultiModalBatchedField(keep_on_cpu=True))}
     )
     key = windows[0].key
     place = PlaceholderRange(offset=0, length=max(w.length for w in windows))

@@ -1,12 +1,11 @@
-"""Extends vLLM's scheduler for sessions whose audio is decoded again and again.
+"""Extends vLLM's scheduler for sessions whose audio is decoded repeatedly.
 
 Drafts: a hypothesis mostly repeats the previous one, whose tokens are sent with the request
-(`extra_args["draft"]`). They are verified like any speculative tokens, several in one
-forward pass; the greedy output is the same.
+(`extra_args["draft"]`). They are verified like speculative tokens, several in one forward pass,
+with the same greedy output.
 
 Prefix cache: the next decode can reuse KV blocks only up to the last finished window
-(`extra_args["reusable_tokens"]`). Only those get a hash; vLLM evicts blocks without a hash
-first.
+(`extra_args["reusable_tokens"]`). Only these get a hash; vLLM evicts blocks without a hash first.
 """
 
 from __future__ import annotations
@@ -20,24 +19,21 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.outputs import DraftTokenIds
 from vllm.v1.request import Request
 
-# Aligns a draft with the output generated so far. No I/O.
-
-# How many draft tokens ahead an output token is searched for after a mismatch.
-_LOOK_AHEAD = 3
+# The number of draft tokens that are searched for an output token after a mismatch.
+_LOOKAHEAD = 3
 
 
 def rest_of_draft(draft: Sequence[int], output: Sequence[int]) -> list[int]:
     """Return the draft tokens that may follow `output`.
 
-    On a mismatch, the output token is searched for in the next draft tokens (a deletion). If
-    it is not found it counts as a substitution of one draft token, until the next output
-    token shows that it was an insertion.
+    On a mismatch, the output token is searched in the next draft tokens (a deletion). Otherwise it
+    counts as a substitution, until the next output token shows that it was an insertion.
     """
     at = 0
     replaced = False
     for token in output:
         start = at - 1 if replaced else at
-        ahead = list(draft[start : at + 1 + _LOOK_AHEAD])
+        ahead = list(draft[start : at + 1 + _LOOKAHEAD])
         replaced = token not in ahead and at < len(draft)
         at = start + ahead.index(token) + 1 if token in ahead else min(at + 1, len(draft))
     return list(draft[at:])
@@ -48,14 +44,14 @@ REUSABLE_TOKENS = "reusable_tokens"
 
 
 class ReusablePrefix(Scheduler):
-    """Bounds what the prefix cache keeps of a request. Right under both of vLLM's runners."""
+    """Limits the prefix cache of a request. Works with both of vLLM's runners."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         coordinator = self.kv_cache_manager.coordinator
         hash_blocks = coordinator.cache_blocks
 
-        # All blocks get their hash here; vLLM has no hook for it.
+        # All blocks get their hash here; vLLM has no hook.
         def hash_reusable_blocks(request: Request, num_computed_tokens: int) -> None:
             limit = _parameter(request, REUSABLE_TOKENS)
             hash_blocks(
@@ -66,40 +62,41 @@ class ReusablePrefix(Scheduler):
 
 
 class AsyncSessionScheduler(ReusablePrefix, AsyncScheduler):
-    """Schedules a pass during the one before it; verifies no drafts."""
+    """Schedules a pass during the previous one, without drafts."""
 
 
 class SessionScheduler(ReusablePrefix):
-    """Verifies each request's own draft as well, under the runner that has drafts (V1).
+    """Also verifies each request's draft, with the V1 runner.
 
-    The other one chooses the tokens to verify on the device, from what a model proposes.
+    The V2 runner selects the draft tokens of a model on the device.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.num_spec_tokens and self.use_v2_model_runner:
-            raise ValueError("vLLM's V2 model runner verifies no given drafts; its V1 runner does")
+            raise ValueError(
+                "vLLM's V2 model runner does not verify given drafts; its V1 runner does"
+            )
         if self.scheduler_config.async_scheduling:
             raise ValueError("drafts are verified pass by pass, but async_scheduling is on")
-        # KV slots for drafts that are verified together with the prompt (below).
+        # KV slots for drafts that are verified with the prompt (below).
         self.num_lookahead_tokens: int = max(
             self.vllm_config.num_lookahead_tokens, self.num_spec_tokens
         )
 
     def _update_after_schedule(self, scheduler_output: SchedulerOutput) -> None:
-        """Add each new request's draft to the step that ends its prefill.
+        """Add each new request's draft to the last step of its prefill.
 
-        vLLM drafts from the second step on. The draft here is known before the first, and to
-        verify it behind the prompt saves a step.
+        vLLM drafts from the second step on; verifying the given draft with the prompt saves a step.
         """
         room = self.scheduler_config.max_num_batched_tokens
         for new in scheduler_output.scheduled_new_reqs:
             request = self.requests[new.req_id]
             scheduled = scheduler_output.num_scheduled_tokens
             if request.num_computed_tokens + scheduled[new.req_id] < request.num_tokens:
-                continue  # a part of the prompt follows in the next step
+                continue  # the next step has a part of the prompt
             if new.req_id in scheduler_output.scheduled_spec_decode_tokens:
-                continue  # vLLM has filled it up itself
+                continue  # vLLM has added it
             room_left = room - scheduler_output.total_num_scheduled_tokens
             draft = self._next_draft(request)[: max(0, room_left)]
             if draft:
@@ -120,7 +117,7 @@ class SessionScheduler(ReusablePrefix):
         draft = _parameter(request, DRAFT)
         if not draft:
             return []
-        # Draft tokens beyond the output's limit would be computed in vain.
+        # Draft tokens beyond the output's limit would be wasted.
         room = request.max_tokens - request.num_output_tokens - 1
         rest = rest_of_draft(draft, request.output_token_ids)
         return rest[: max(0, min(room, self.num_spec_tokens))]
@@ -130,12 +127,11 @@ class NoProposer:
     """Proposes nothing: vLLM's speculative decoding requires a proposer."""
 
     def __init__(self, vllm_config: Any) -> None:
-        """Accept vLLM's config, which is not needed."""
+        """`vllm_config` is not used."""
 
     def propose(
         self, sampled_token_ids: list[list[int]], *args: Any, **kwargs: Any
     ) -> list[list[int]]:
-        """Return no tokens for any request."""
         return [[] for _ in sampled_token_ids]
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:

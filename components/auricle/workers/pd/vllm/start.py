@@ -1,6 +1,6 @@
-"""What is checked before vLLM starts, and how it is set. Its own errors come a minute later.
+"""Checks settings before vLLM starts, as its own errors take a minute, and starts it.
 
-vLLM itself is imported when an engine starts.
+vLLM itself is imported at the start of an engine.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pathlib import Path
 
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.survey import read_parts
-from auricle.config.settings import PdWorkerSettings
+from auricle.checkpoints.text_model import TextModel, check_positions
+from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
 from auricle.config.workers import DecoderSettings
-from auricle.core.errors import ProcessFailed, SettingsError
+from auricle.core.errors import CheckpointError, ProcessFailed, SettingsError
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.process.device_faults import check_driver, visible_gpus
@@ -38,7 +39,7 @@ from auricle.workers.pd.vllm.process import set_defaults
 
 
 class VllmOnDevice:
-    """What vLLM needs of its device, whatever model it has."""
+    """The part of an engine kind for vLLM that is independent of the model."""
 
     name = "vLLM"
 
@@ -46,23 +47,23 @@ class VllmOnDevice:
         self._forks = False
 
     def libraries(self) -> Sequence[str]:
-        """Return vLLM, and the modules of our plug-in, which vLLM's own processes import."""
+        """Return vLLM and the modules of our plug-in. Sets variables that vLLM reads."""
         set_defaults()
         late = ["vllm", *modules_of(plug_in)]
         return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
 
     def built_for(self, settings: DecoderSettings) -> str:
-        """Return the device. Raises SettingsError if vLLM would not run on it as it is set."""
+        """Return the device in words. Raises SettingsError for settings that it cannot run."""
         _check_installed(settings)
         device = device_of_vllm()
         check_runner(settings, os.environ)
         passes_on(device, settings)
         if device == "cpu":
             _check_kernels()
-        return f"vLLM is built for a {device.upper()}, which was not looked for"
+        return f"vLLM is built for a {device.upper()}; the device itself was not checked"
 
     def check_device(self, settings: DecoderSettings) -> None:
-        """Raise SettingsError if vLLM or its device is missing, or would not run as it is set."""
+        """Raise SettingsError if vLLM or its device is missing, or cannot run these settings."""
         _check_installed(settings)
         check_runner(settings, os.environ)
         passes_on(device_of_vllm(), settings)
@@ -72,13 +73,12 @@ class VllmOnDevice:
             check_driver(torch.version.cuda, settings.component)
 
     def device(self) -> str | None:
-        """Return the GPU if the installed vLLM is built for GPUs."""
         return "cuda" if device_of_vllm() == "gpu" else None
 
     def begin(self, settings: DecoderSettings) -> None:
-        """Start the server that the engine's process is forked off, on a CPU.
+        """Start the server that the engine's process is forked from, on a CPU.
 
-        On a GPU that process is a new one: a driver's state does not outlive a fork.
+        On a GPU a new process is spawned, as the driver's state is not valid after a fork.
         """
         self._forks = device_of_vllm() == "cpu"
         if self._forks:
@@ -91,24 +91,27 @@ class VllmOnDevice:
         slab: Slab | None = None,
         audio_token: int | None = None,
     ) -> VllmEngine:
-        """Start vLLM; what it says of memory is told with the settings that decide."""
+        """Start vLLM; its errors about memory are reported with our settings."""
         try:
             return VllmEngine(options, slab, audio_token, forks=self._forks)
         except ProcessFailed as error:
-            said = with_settings(str(error), settings, device_of_vllm())
-            raise ProcessFailed(said) from error
+            reason = with_settings(str(error), settings, device_of_vllm())
+            raise ProcessFailed(reason) from error
 
 
 class VllmKind(VllmOnDevice):
-    """vLLM, as `engine.EngineKind`."""
+    """vLLM with our models, as an `EngineKind`."""
 
     def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
-        """Return all; drafts and limited reuse can be turned off."""
         return capabilities(settings.draft_tokens, settings.limit_reuse)
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
-        """See `check_memory` below."""
-        check_memory(settings, checkpoint)
+        """Raise SettingsError if KV cache and weights exceed this process's share of the GPU."""
+        if (gpu_bytes := gpu_memory()) is not None:
+            _, decoder = read_parts(checkpoint)
+            weights = decoder.parameters * ITEM_BYTES[settings.dtype]
+            block = kv_block_bytes(checkpoint.text_config, settings)
+            check_share(settings, block, weights, gpu_bytes)
 
     def start(
         self,
@@ -118,27 +121,25 @@ class VllmKind(VllmOnDevice):
         audio_token: int | None,
         kv_events: str,
     ) -> VllmEngine:
-        """Start vLLM with our model and connector."""
         options = engine_options(settings, checkpoint, kv_events)
         return self._started(settings, options, slab, audio_token)
 
 
 def _check_installed(settings: DecoderSettings) -> None:
-    """Raise SettingsError where vLLM is not installed, as with requirements/light.txt."""
+    """Raise SettingsError if vLLM is not installed, as with requirements/light.txt."""
     if find_spec("vllm") is None:
-        other = isinstance(settings, PdWorkerSettings)
+        is_pd = isinstance(settings, PdWorkerSettings)
+        other = ", or set PdWorker.engine to transformers" if is_pd else ""
         raise SettingsError(
             f"{settings.component} runs vLLM, which is not installed: install "
-            "requirements/cpu.txt, or requirements/gpu.txt on a machine with GPUs"
-            + ", or set PdWorker.engine to transformers"
-            * other
+            f"requirements/cpu.txt, or requirements/gpu.txt on a machine with GPUs{other}"
         )
 
 
 def _check_kernels() -> None:
     """Raise SettingsError without vLLM's kernels for this CPU.
 
-    vLLM passes over what cannot be loaded, and fails when it calls the first one.
+    vLLM ignores import errors of kernels, and fails with the first call.
     """
     set_defaults()
     import torch
@@ -148,24 +149,19 @@ def _check_kernels() -> None:
     if not hasattr(torch.ops._C, "init_cpu_memory_env"):
         raise SettingsError(
             "vLLM's kernels for this CPU cannot be loaded, mostly because libnuma is missing "
-            "(Debian's package libnuma1); with VLLM_LOGGING_LEVEL=WARNING vLLM says why"
+            "(Debian's package libnuma1); with VLLM_LOGGING_LEVEL=WARNING vLLM logs the reason"
         )
 
 
-def check_memory(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
-    """Raise SettingsError if what the settings order does not fit into this process's share."""
+def gpu_memory() -> int | None:
+    """Return the bytes of vLLM's GPU; None without one, or if they are unknown."""
     gpus = visible_gpus() if device_of_vllm() == "gpu" else []
-    if gpus and (gpu_bytes := gpus[0].memory_bytes) is not None:
-        _, decoder = read_parts(checkpoint)
-        weights = decoder.parameters * ITEM_BYTES[settings.dtype]
-        block = kv_block_bytes(checkpoint.text_config, settings)
-        check_share(settings, block, weights, gpu_bytes)
+    return gpus[0].memory_bytes if gpus else None
 
 
 def engine_options(
     settings: PdWorkerSettings, checkpoint: ModelCheckpoint, kv_events: str
 ) -> EngineOptions:
-    """Return vLLM's options on the device that it is built for."""
     return replace(
         of_decoder(settings, checkpoint.path),
         limit_reuse=settings.limit_reuse,
@@ -177,13 +173,13 @@ def engine_options(
 
 
 def chunk_positions(checkpoint: ModelCheckpoint) -> int:
-    """Return how many positions a decoder attends to; 0 where they are in its prompt."""
+    """Return the cross-attention positions of a chunk; 0 for audio in the prompt."""
     attends = checkpoint.architecture.audio == "cross_attention"
     return checkpoint.geometry.window_embeddings if attends else 0
 
 
 def of_decoder(settings: DecoderSettings, checkpoint: Path) -> EngineOptions:
-    """Return the options that every decoder has, with all of the prefix cache."""
+    """Return the options of any decoder, with an unlimited prefix cache."""
     device = device_of_vllm()
     return EngineOptions(
         model=str(checkpoint.resolve()),
@@ -200,3 +196,21 @@ def of_decoder(settings: DecoderSettings, checkpoint: Path) -> EngineOptions:
         kv_blocks=settings.kv_blocks,
         passes=passes_on(device, settings),
     )
+
+
+class VllmTextKind(VllmOnDevice):
+    """vLLM with a text model, which takes no windows."""
+
+    def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None:
+        """Raise SettingsError if KV cache and weights do not fit, or prompts are too long."""
+        check_positions(model.config, settings.max_model_len)
+        if (gpu_bytes := gpu_memory()) is not None:
+            try:
+                block = kv_block_bytes(model.config, settings)
+            except KeyError as error:
+                raise CheckpointError(f"config.json in {model.path} has no {error}") from None
+            check_share(settings, block, model.weight_bytes, gpu_bytes)
+
+    def start(self, settings: TranslateWorkerSettings, model: TextModel) -> VllmEngine:
+        """Load the model. Blocks and raises as `EngineKind.start` does."""
+        return self._started(settings, of_decoder(settings, model.path))

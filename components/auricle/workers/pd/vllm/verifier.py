@@ -1,13 +1,11 @@
 """Verifies the drafts of greedy requests without a copy of the logits.
 
-vLLM's rejection sampler makes two of them: of the rows that follow drafted tokens, and of those
-that end a draft, to process each kind in its own way. Here the largest logit of every row is all
-that matters, whichever kind it is.
+vLLM's rejection sampler makes two copies: of the rows after drafted tokens, and of the rows at the
+end of a draft, to process them differently. Here only the largest logit of every row matters.
 
-A request may restrict its tokens: by `allowed_token_ids`, `bad_words`, `min_tokens`, penalties or a
-`logit_bias`. Then all rows of the batch are processed first, in place, as vLLM processes those that
-follow drafted tokens. vLLM itself has no `logit_bias` with drafts; its processor for it is added to
-those of the batch (`device_worker.py`).
+A request may restrict its tokens by `allowed_token_ids`, `bad_words`, `min_tokens`, penalties or a
+`logit_bias`. Then all rows of the batch are processed first, in place, as vLLM processes rows after
+drafted tokens. vLLM has no `logit_bias` with drafts; `device_worker.py` adds its processor.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ Rows = npt.NDArray[np.int64]
 
 
 class GreedyVerifier(nn.Module):
-    """Takes the place of vLLM's rejection sampler, which still has what is not greedy.
+    """Replaces vLLM's rejection sampler for greedy requests, as all of the PD worker's are.
 
-    That is what vLLM tries out when it starts; the PD worker's requests are all greedy. Log
-    probabilities are of the processed logits, as vLLM's `processed_logprobs`.
+    vLLM's sampler (`otherwise`) handles other ones, which vLLM tries at start. Log probabilities
+    are of the processed logits, as vLLM's `processed_logprobs`.
     """
 
     def __init__(self, otherwise: Any) -> None:
@@ -46,10 +44,10 @@ class GreedyVerifier(nn.Module):
         logits: torch.Tensor,
         sampling: SamplingMetadata,
     ) -> SamplerOutput:
-        """Return each request's accepted tokens and the one after, as vLLM's sampler does.
+        """Return each request's accepted tokens and the next one, as vLLM's sampler does.
 
-        `logits` are (drafted tokens + requests, vocabulary), and are changed where a request
-        restricts its tokens.
+        `logits` are (drafted tokens + requests, vocabulary), and are changed if a request restricts
+        its tokens.
         """
         if not _greedy(sampling):
             output: SamplerOutput = self._otherwise(metadata, draft_probs, logits, sampling)
@@ -67,13 +65,13 @@ class GreedyVerifier(nn.Module):
     def _processed(
         self, logits: torch.Tensor, metadata: SpecDecodeMetadata, sampling: SamplingMetadata
     ) -> torch.Tensor:
-        """Apply to each row what its request restricts, given the tokens that precede it."""
+        """Apply each request's restrictions to its rows, given the preceding tokens."""
         rows = [count + 1 for count in metadata.num_draft_tokens]
         for processor in sampling.logitsprocs.non_argmax_invariant:
             if isinstance(processor, LogitBiasLogitsProcessor):
                 _add_biases(logits, processor.biases, rows)
-        # With one token more in each draft every row follows a drafted one. What that token is
-        # does not matter: no row follows it.
+        # With one more token in each draft, every row follows a drafted one. The value of that
+        # token does not matter, as it precedes no row.
         drafts = [[*draft, PLACEHOLDER_TOKEN_ID] for draft in sampling.spec_token_ids or ()]
         processed: torch.Tensor = self._otherwise.apply_logits_processors(
             logits,
@@ -86,7 +84,7 @@ class GreedyVerifier(nn.Module):
 def best_tokens(logits: torch.Tensor) -> torch.Tensor:
     """Return the token of each row's largest logit, the first of equal ones, as int32."""
     if logits.device.type == "cpu" and logits.dtype == torch.float32:
-        # NumPy looks at many values at a time, PyTorch's `argmax` on a CPU at one.
+        # NumPy's argmax is vectorized, unlike PyTorch's on a CPU.
         return torch.from_numpy(logits.numpy().argmax(axis=-1)).to(torch.int32)
     return logits.argmax(dim=-1).to(torch.int32)
 
@@ -94,17 +92,18 @@ def best_tokens(logits: torch.Tensor) -> torch.Tensor:
 def of_best(logits: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
     """Return the log probability of each row's `best` token, as float32.
 
-    The sum over a row is all that it takes, without a copy of the log probabilities of all tokens.
+    Computed from the sum over a row, without the log probabilities of all tokens.
     """
     taken = logits.gather(1, best.long().unsqueeze(1)).squeeze(1).float()
     return taken - logits.float().logsumexp(dim=-1)
 
 
 def accepted(best: torch.Tensor, metadata: SpecDecodeMetadata, rows: Rows) -> torch.Tensor:
-    """Return (requests, longest draft + 1) tokens: those of the draft that are the `best`, the
-    first that is not or that follows the draft, and placeholders.
+    """Return (requests, longest draft + 1) tokens: the accepted draft, the next token,
+    placeholders.
 
-    `best` has a request's rows one after the other. A GPU is not waited for.
+    A draft is accepted as far as it equals `best`, which has the requests' rows one after the
+    other. Does not synchronize with a GPU.
     """
     tokens = best[_there(rows, best)]
     if metadata.max_spec_len == 0:
@@ -120,10 +119,10 @@ def accepted(best: torch.Tensor, metadata: SpecDecodeMetadata, rows: Rows) -> to
 
 
 def _rows(metadata: SpecDecodeMetadata, total: int) -> Rows:
-    """Return the logits' row of each place of (requests, longest draft + 1), of `total` rows.
+    """Return the logits' row, of `total`, for each position of (requests, longest draft + 1).
 
-    Known without the device: from the lengths of the drafts. Places behind a draft's end have the
-    row of another one.
+    Computed on the host from the drafts' lengths. Positions after a draft's end have arbitrary
+    rows.
     """
     counts = np.asarray(metadata.num_draft_tokens)
     first = np.cumsum(counts) - counts + np.arange(len(counts))
@@ -133,14 +132,14 @@ def _rows(metadata: SpecDecodeMetadata, total: int) -> Rows:
 
 
 def _by_request(scores: torch.Tensor, best: torch.Tensor, rows: Rows) -> LogprobsTensors:
-    """Return the log probability of every place, for vLLM, which leaves out the placeholders'.
+    """Return the log probability of every position; vLLM skips placeholders.
 
-    The token that is taken is the likeliest, so its rank is 1.
+    The selected token is the likeliest, so its rank is 1.
     """
-    places = _there(rows.reshape(-1), best)
-    tokens = best[places].unsqueeze(1)
-    ranks = torch.ones(len(places), dtype=torch.int32, device=best.device)
-    return LogprobsTensors(tokens, scores[places].unsqueeze(1), ranks)
+    positions = _there(rows.reshape(-1), best)
+    tokens = best[positions].unsqueeze(1)
+    ranks = torch.ones(len(positions), dtype=torch.int32, device=best.device)
+    return LogprobsTensors(tokens, scores[positions].unsqueeze(1), ranks)
 
 
 def _there(values: Any, like: torch.Tensor) -> torch.Tensor:
@@ -148,7 +147,7 @@ def _there(values: Any, like: torch.Tensor) -> torch.Tensor:
 
 
 def _add_biases(logits: torch.Tensor, biases: dict[int, dict[int, float]], rows: list[int]) -> None:
-    """Add each request's biases, by its number and token, to all of its rows."""
+    """Add each request's biases, by request and token, to all of its rows."""
     for request, by_token in biases.items():
         first = sum(rows[:request])
         tokens = torch.tensor(list(by_token), device=logits.device)
@@ -157,18 +156,17 @@ def _add_biases(logits: torch.Tensor, biases: dict[int, dict[int, float]], rows:
 
 
 def _greedy(sampling: SamplingMetadata) -> bool:
-    """Whether each row's token is that of its largest logit, after processing."""
+    """Whether each row's token is the one with the largest processed logit."""
     holder = sampling.thinking_budget_state_holder
     return bool(
         sampling.all_greedy
-        and sampling.max_num_logprobs in (None, 0)  # of no other token than the one that is taken
+        and sampling.max_num_logprobs in (None, 0)  # of the selected token only
         and not sampling.logprob_token_ids
         and not (holder is not None and holder.has_tracked_requests())
     )
 
 
 def _restricted(sampling: SamplingMetadata) -> bool:
-    """Whether a request of the batch restricts its tokens."""
     return bool(
         not sampling.no_penalties
         or sampling.allowed_token_ids_mask is not None

@@ -1,7 +1,7 @@
 """Whisper's decoder as a vLLM model whose encoder output is in slots of the landing slab.
 
-vLLM skips its encoder-cache connector for encoder-decoder models. So the model itself reads the
-slab: a request says in which slots its windows are, and `embed_multimodal` copies them.
+vLLM skips its encoder-cache connector for encoder-decoder models, so the model itself reads the
+slab: `embed_multimodal` copies the windows from the slots that a request names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFieldConfig, MultiModalKwargsItems
 from vllm.multimodal.parse import MultiModalDataItems, MultiModalDataParser
 from vllm.multimodal.processing import (
-    BaseDummyInputsBuilder,
     BaseProcessingInfo,
     EncDecMultiModalProcessor,
     PromptUpdate,
@@ -28,7 +27,8 @@ from auricle.checkpoints.files import read_config
 from auricle.checkpoints.prompt import suppressed_tokens
 from auricle.checkpoints.whole_chunks import positions_attended
 from auricle.embeddings.slabs import attach
-from auricle.workers.pd.vllm.cross_attention import PLACES
+from auricle.workers.pd.vllm.connector import SLOTS
+from auricle.workers.pd.vllm.inputs import NoDummyInputs
 
 
 class WhisperInfo(BaseProcessingInfo):
@@ -46,20 +46,8 @@ class WhisperInfo(BaseProcessingInfo):
         return MultiModalDataParser()
 
 
-class WhisperDummyInputs(BaseDummyInputsBuilder[WhisperInfo]):
-    """Dummy inputs for vLLM's memory profiling, which is skipped."""
-
-    def get_dummy_text(self, mm_counts: Mapping[str, int]) -> str:
-        return ""
-
-    def get_dummy_mm_data(
-        self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any
-    ) -> dict[str, Any]:
-        return {}
-
-
 class WhisperProcessor(EncDecMultiModalProcessor[WhisperInfo]):
-    """vLLM wants one; requests are built without it (`requests.py`)."""
+    """Required by vLLM; requests are built without it (`requests.py`)."""
 
     requires_tokenizer = False
 
@@ -69,7 +57,7 @@ class WhisperProcessor(EncDecMultiModalProcessor[WhisperInfo]):
     def _get_mm_fields_config(
         self, hf_inputs: Any, hf_processor_mm_kwargs: Mapping[str, object]
     ) -> Mapping[str, MultiModalFieldConfig]:
-        return {PLACES: MultiModalFieldConfig.batched("audio", keep_on_cpu=True)}
+        return {SLOTS: MultiModalFieldConfig.batched("audio", keep_on_cpu=True)}
 
     def _get_prompt_updates(
         self,
@@ -81,7 +69,7 @@ class WhisperProcessor(EncDecMultiModalProcessor[WhisperInfo]):
 
 
 @MULTIMODAL_REGISTRY.register_processor(
-    WhisperProcessor, info=WhisperInfo, dummy_inputs=WhisperDummyInputs
+    WhisperProcessor, info=WhisperInfo, dummy_inputs=NoDummyInputs
 )
 class AuricleWhisperDecoder(WhisperForConditionalGeneration):
     """Whisper without its encoder."""
@@ -95,15 +83,15 @@ class AuricleWhisperDecoder(WhisperForConditionalGeneration):
         self._suppressed = torch.tensor(known)
 
     def embed_multimodal(self, **kwargs: Any) -> MultiModalEmbeddings:
-        """Return what each request's decoder attends to, (positions, width)."""
-        found = [self._positions(places) for places in kwargs[PLACES]]
-        # Before an abort is answered, after which slots are not pinned any more.
+        """Return the positions that each request attends to, (positions, width)."""
+        found = [self._positions(slots) for slots in kwargs[SLOTS]]
+        # Before an abort is answered, which ends the pins.
         self._slab.synchronize()
         return tuple(found)
 
-    def _positions(self, places: torch.Tensor) -> torch.Tensor:
+    def _positions(self, slots: torch.Tensor) -> torch.Tensor:
         """Return the positions of windows, given as (slot, length)."""
-        named = [(int(slot), int(length)) for slot, length in places.view(-1, 2)]
+        named = [(int(slot), int(length)) for slot, length in slots.view(-1, 2)]
         windows = [
             torch.as_tensor(window).view(self.dtype).view(-1, self.config.d_model)
             for window in self._slab.gather(named)
@@ -113,10 +101,7 @@ class AuricleWhisperDecoder(WhisperForConditionalGeneration):
         )
 
     def compute_logits(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """Return logits in which suppressed tokens are impossible.
-
-        Not a parameter of requests: no verifier of drafts would apply it.
-        """
+        """Return logits that exclude suppressed tokens, also for the verification of drafts."""
         logits: torch.Tensor = super().compute_logits(hidden_states)
         if logits is not None:
             logits.index_fill_(1, self._suppressed.to(logits.device), -torch.inf)
