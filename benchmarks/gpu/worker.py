@@ -24,7 +24,6 @@ from auricle.core.aio import cancelled
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
 from auricle.protocol.recognition import BlockFeatures, EncodeRequest, WindowFeatures
-from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import Encoder
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
@@ -50,7 +49,7 @@ async def working(
     settings = EncodeWorkerSettings(dtype=dtype, device=device, max_batch_windows=most_windows)
     encoder = await asyncio.to_thread(Encoder, checkpoint, dtype, device, settings.threads)
     worker = EncodeWorker(
-        settings, geometry, encoder, cost_of(checkpoint), store,
+        settings, geometry, encoder, store,
         Identity("none", b"", checkpoint.fingerprint, dtype),
         EncodeWorkerMetrics(CollectorRegistry(), store), lambda: None,
     )  # fmt: skip

@@ -24,7 +24,6 @@ from auricle.embeddings.slab import Slab
 from auricle.processor.segment_encoder import SentBlocks
 from auricle.processor.session.windows import KeyScheme, SegmentAudio, Window
 from auricle.protocol.recognition import EncodeReply, EncodeRequest, WindowRef
-from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import AudioEncoder
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
@@ -80,7 +79,6 @@ async def encode_worker(
         EncodeWorkerSettings.model_validate({"dtype": "float32", "conv_blocks": conv_blocks}),
         geometry,
         encoder,
-        cost_of(checkpoint),
         store,
         Identity("agent", b"", checkpoint.fingerprint, "float32"),
         EncodeWorkerMetrics(CollectorRegistry(), store),

@@ -1,4 +1,4 @@
-"""Both checkpoint formats load; what does not fit is named exactly."""
+"""Both checkpoint formats load; mismatches are named exactly."""
 
 from __future__ import annotations
 

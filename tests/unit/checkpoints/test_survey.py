@@ -1,4 +1,4 @@
-"""`auricle models check`: what a checkpoint is and what it needs, before anything loads it."""
+"""`auricle models check`: a checkpoint and its memory, before anything loads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`auricle models check` on a text model: what it is, what it needs, and what does not fit."""
+"""`auricle models check` on a text model: its properties, its memory, and its errors."""
 
 from __future__ import annotations
 

@@ -156,4 +156,4 @@ def test_cached_silence_is_close_to_the_level_that_silence_would_have(floor: flo
 
 def test_cached_silence_has_few_levels() -> None:
     levels = {silence_floor(float(floor)) for floor in np.linspace(-10, 2, 5000)}
-    assert len(levels) == 25  # eight for each unit of what the encoder takes
+    assert len(levels) == 25  # eight per unit of the encoder's input

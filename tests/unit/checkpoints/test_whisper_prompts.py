@@ -38,7 +38,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A checkpoint that knows English only."""
+    """A checkpoint with English only."""
     return made(random_english_whisper, tmp_path_factory.mktemp("english"))
 
 

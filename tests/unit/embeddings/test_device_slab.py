@@ -1,4 +1,4 @@
-"""Embeddings stay on the device: a stand-in plays its memory, and a fake library its driver."""
+"""Embeddings stay on the device, which has fake memory and a fake driver library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IDENTITY = Identity("agent", b"", "f", "float32")
 
 
 class Queued(FakeDeviceMemory):
-    """Does what is queued when somebody waits for it, as late as a device may."""
+    """Runs queued operations at synchronization, as late as a device may."""
 
     def __init__(self, block: Mapped) -> None:
         super().__init__(block)
@@ -106,7 +106,7 @@ def test_headers_alone_prove_what_is_on_a_device() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_process_gathers_slots_into_memory_of_its_own(kind: str) -> None:
-    """vLLM keeps what it is given for longer than the slots are pinned."""
+    """vLLM keeps the windows longer than the slots are pinned."""
     slab = slab_in(kind, LAYOUT, 3)
     for index, (key, value) in enumerate(((A, 1), (B, 2))):
         slab.write(index, key, 1, rows(value, 2 + index).numpy().view(np.uint8).reshape(-1))
@@ -173,7 +173,7 @@ def test_embeddings_are_on_a_gpu_where_transfers_know_gpus(
 
 
 def test_the_nixl_of_the_locks_is_built_for_the_cuda_of_their_pytorch() -> None:
-    """Else `auto` would keep embeddings in host memory on every GPU."""
+    """Otherwise `auto` would keep embeddings in host memory on every GPU."""
     pins = dict(
         line.split("==")
         for line in (ROOT / "requirements/gpu.txt").read_text().splitlines()

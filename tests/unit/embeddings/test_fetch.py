@@ -1,4 +1,4 @@
-"""Windows reach the landing slab verified or not at all. NIXL is played by a copy in memory."""
+"""Windows reach the landing slab verified or not at all. A copy in memory replaces NIXL."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A, B, C = "aa" * 24, "bb" * 24, "cc" * 24
 class CopyEndpoint:
     """Copies between slabs of this process; can fail, hold back, or end late.
 
-    `between` is called after each step of a read, and may change what the next one finds.
+    `between` is called after each step of a read, and may change the source of the next.
     """
 
     def __init__(self) -> None:
@@ -96,6 +96,17 @@ class Bench:
         return DecodeWindow(key, 3, partial)
 
 
+async def fetch(bench: Bench, *windows: DecodeWindow) -> int:
+    async with bench.fetcher.pinned(windows) as fetched:
+        return fetched.bytes_read
+
+
+async def settled() -> None:
+    """Slots are freed in a callback of the loop."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture(params=KINDS, autouse=True)
 def both_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every test run over slabs in host memory, and over slabs on a device."""
@@ -120,21 +131,17 @@ async def test_windows_of_one_worker_are_read_at_once_and_their_leases_released(
 
 async def test_a_window_that_is_here_is_not_read_again() -> None:
     bench = Bench()
-    async with bench.fetcher.pinned([bench.window(A)]):
-        pass
-    async with bench.fetcher.pinned([bench.without_ref(A)]) as fetched:
-        assert fetched.bytes_read == 0
+    await fetch(bench, bench.window(A))
+    assert await fetch(bench, bench.without_ref(A)) == 0
     assert len(bench.endpoint.requests) == 1
 
 
 async def test_the_lease_of_a_window_that_need_not_be_read_is_given_back() -> None:
-    """Else it would hold a slot of the encode worker until its deadline."""
+    """It would hold a slot of the encode worker until its deadline."""
     bench = Bench()
-    async with bench.fetcher.pinned([bench.window(A)]):
-        pass
+    await fetch(bench, bench.window(A))
     assert bench.endpoint.notices == []
-    async with bench.fetcher.pinned([bench.window(A, lease=99), bench.window(B, 1)]):
-        pass
+    await fetch(bench, bench.window(A, lease=99), bench.window(B, 1))
     assert bench.endpoint.notices == [("enc", b"99")]
     assert [r.notice for r in bench.endpoint.requests] == [b"70", b"71"]
 
@@ -142,8 +149,7 @@ async def test_the_lease_of_a_window_that_need_not_be_read_is_given_back() -> No
 async def test_a_window_nobody_has_is_named() -> None:
     bench = Bench()
     with pytest.raises(WindowsMissing, match="no location") as caught:
-        async with bench.fetcher.pinned([bench.window(A), bench.without_ref(B)]):
-            pass
+        await fetch(bench, bench.window(A), bench.without_ref(B))
     assert caught.value.keys == (B,)
     assert bench.fetcher.table.pinned == 0
 
@@ -163,8 +169,7 @@ async def test_what_is_not_the_window_asked_for_is_refused(
 ) -> None:
     bench = Bench()
     with pytest.raises(WindowsMissing, match=said):
-        async with bench.fetcher.pinned([bench.window(A, **changed)]):
-            pass
+        await fetch(bench, bench.window(A, **changed))
     assert bench.fetcher.table.in_use == 0
 
 
@@ -175,16 +180,13 @@ async def test_torn_content_is_refused_and_can_be_read_again() -> None:
     torn[6] ^= 1
     bench.remote.fill(0, torn)
     with pytest.raises(WindowsMissing, match="checksum"):
-        async with bench.fetcher.pinned([window]):
-            pass
-    async with bench.fetcher.pinned([bench.window(A)]) as fetched:
-        assert fetched.bytes_read
+        await fetch(bench, window)
+    assert await fetch(bench, bench.window(A))
 
 
 @pytest.mark.parametrize("begun_only", [True, False], ids=["being written", "written"])
 async def test_a_slot_that_got_other_content_while_it_was_read_is_refused(begun_only: bool) -> None:
-    """As after a lease that ended in mid-read. Its embeddings were read whole: the headers, which
-    are read after them, tell."""
+    """As after a lease that ended during the read. The headers, which are read last, detect it."""
     bench = Bench()
     windows = [bench.window(A, 0), bench.window(B, 1)]
 
@@ -195,7 +197,7 @@ async def test_a_slot_that_got_other_content_while_it_was_read_is_refused(begun_
 
     bench.endpoint.between = reused
     with pytest.raises(WindowsSpoiled) as caught:
-        await entered(bench, windows)
+        await fetch(bench, *windows)
     assert caught.value.keys == (B,)
     assert bench.fetcher.table.find(A) is not None
     assert bench.fetcher.table.find(B) is None
@@ -204,18 +206,18 @@ async def test_a_slot_that_got_other_content_while_it_was_read_is_refused(begun_
 async def test_no_header_is_read_before_the_embeddings_of_all_windows() -> None:
     bench = Bench()
     windows = [bench.window(A, 0), bench.window(B, 1)]
-    await entered(bench, windows)
+    await fetch(bench, *windows)
     (request,) = bench.endpoint.requests
     sizes = [[region.size for region in step.remote] for step in request.steps]
     assert sizes == [[LAYOUT.payload_bytes(3)] * 2, [HEADER_BYTES] * 2]
 
 
 async def test_a_slot_that_is_being_read_into_has_no_header() -> None:
-    """vLLM's processes map it: what was there before must not pass for what is to come."""
+    """vLLM's processes map it, and must not take the old content for the new one."""
     bench = Bench(slots=1)
-    await entered(bench, [bench.window(A)])
+    await fetch(bench, bench.window(A))
     bench.endpoint.held = []
-    reading = asyncio.create_task(entered(bench, [bench.window(B, 1)]))
+    reading = asyncio.create_task(fetch(bench, bench.window(B, 1)))
     await bench.endpoint.begun.wait()
     assert not bench.local.header(0).any()
     bench.endpoint.finish(bench.endpoint.held[0])
@@ -228,14 +230,14 @@ async def test_spoiled_windows_are_told_apart_from_the_others() -> None:
     good, bad = bench.window(A, 0), bench.window(B, 1)
     bench.remote.invalidate(1)
     with pytest.raises(WindowsSpoiled, match="magic 00000000") as caught:
-        await entered(bench, [good, bad])
+        await fetch(bench, good, bad)
     assert caught.value.keys == (B,)
     assert bench.fetcher.table.find(A) is not None
     assert (bench.fetcher.table.in_use, bench.fetcher.table.pinned) == (1, 0)
 
 
 async def test_a_landing_slot_that_vllm_refuses_is_read_again() -> None:
-    """Else every later decode with this window would be refused."""
+    """Otherwise every later decode with this window would be refused."""
     bench = Bench()
     with pytest.raises(WindowsMissing):
         async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]) as fetched:
@@ -243,16 +245,14 @@ async def test_a_landing_slot_that_vllm_refuses_is_read_again() -> None:
             raise WindowsMissing((A, B), "refused at admission")
     assert bench.fetcher.table.find(A) is None
     assert bench.fetcher.table.find(B) is not None
-    async with bench.fetcher.pinned([bench.window(A)]) as fetched:
-        assert fetched.bytes_read
+    assert await fetch(bench, bench.window(A))
 
 
 async def test_a_failed_read_names_its_windows() -> None:
     bench = Bench()
     bench.endpoint.fail = "peer died"
     with pytest.raises(WindowsMissing, match="peer died") as caught:
-        async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]):
-            pass
+        await fetch(bench, bench.window(A), bench.window(B, 1))
     assert caught.value.keys == (A, B)
     await settled()
     assert bench.fetcher.table.in_use == 0
@@ -273,13 +273,11 @@ async def test_a_worker_whose_device_is_lost_ends_instead_of_failing_every_read(
 
     bench.endpoint.fail = "the transfer failed"
     with pytest.raises(WindowsMissing):
-        async with bench.fetcher.pinned([bench.window(A)]):
-            pass
+        await fetch(bench, bench.window(A))
     assert ended == []  # the device answers: it was the transfer
     monkeypatch.setattr(bench.local, "synchronize", lost)
     with pytest.raises(WindowsMissing):
-        async with bench.fetcher.pinned([bench.window(A)]):
-            pass
+        await fetch(bench, bench.window(A))
     assert ended == [1]
 
 
@@ -288,11 +286,7 @@ async def test_slots_of_a_read_that_timed_out_stay_out_of_use_until_it_ends() ->
     bench.endpoint.held = []
     window = bench.window(A)
 
-    async def fetch() -> None:
-        async with bench.fetcher.pinned([window]):
-            pass
-
-    first = asyncio.create_task(fetch())
+    first = asyncio.create_task(fetch(bench, window))
     await bench.endpoint.begun.wait()
     (read,) = bench.endpoint.held
     read.outcome.set_exception(TransferFailed("took too long"))
@@ -300,10 +294,10 @@ async def test_slots_of_a_read_that_timed_out_stay_out_of_use_until_it_ends() ->
         await first
     bench.endpoint.held = None
     with pytest.raises(Exception, match="all 1 slots"):
-        await fetch()
+        await fetch(bench, window)
     read.ended.set_result(None)
     await settled()
-    await fetch()
+    await fetch(bench, window)
 
 
 async def test_two_requests_for_one_window_share_the_read() -> None:
@@ -311,11 +305,7 @@ async def test_two_requests_for_one_window_share_the_read() -> None:
     bench.endpoint.held = []
     window = bench.window(A)
 
-    async def fetch() -> int:
-        async with bench.fetcher.pinned([window]) as fetched:
-            return fetched.bytes_read
-
-    both = [asyncio.create_task(fetch()) for _ in range(2)]
+    both = [asyncio.create_task(fetch(bench, window)) for _ in range(2)]
     await bench.endpoint.begun.wait()
     await asyncio.sleep(0)
     bench.endpoint.finish(bench.endpoint.held[0])
@@ -341,12 +331,8 @@ async def test_of_three_requests_for_a_window_whose_read_fails_one_reads_it_agai
     bench.endpoint.held = []
     window = bench.window(A)
 
-    async def fetch() -> int:
-        async with bench.fetcher.pinned([window]) as fetched:
-            return fetched.bytes_read
-
-    first = asyncio.create_task(fetch())
-    others = [asyncio.create_task(fetch()) for _ in range(2)]
+    first = asyncio.create_task(fetch(bench, window))
+    others = [asyncio.create_task(fetch(bench, window)) for _ in range(2)]
     await bench.endpoint.begun.wait()
     await settled()
     failing = bench.endpoint.held.pop()
@@ -362,15 +348,15 @@ async def test_of_three_requests_for_a_window_whose_read_fails_one_reads_it_agai
 
 
 async def test_a_request_that_finds_no_slot_leaves_the_reads_of_others_alone() -> None:
-    """What it did not begin to read, another one may be reading."""
+    """Windows that it did not begin to read may be in another request's read."""
     bench = Bench(slots=1)
     bench.endpoint.held = []
     only = bench.window(A)
-    reading = asyncio.create_task(entered(bench, [only]))
+    reading = asyncio.create_task(fetch(bench, only))
     await bench.endpoint.begun.wait()
     with pytest.raises(Overloaded):
-        await entered(bench, [bench.window(B, 1), bench.window(C, 2)])
-    waiting = asyncio.create_task(entered(bench, [only]))
+        await fetch(bench, bench.window(B, 1), bench.window(C, 2))
+    waiting = asyncio.create_task(fetch(bench, only))
     await settled()
     (read,) = bench.endpoint.held
     bench.endpoint.finish(read)
@@ -380,13 +366,13 @@ async def test_a_request_that_finds_no_slot_leaves_the_reads_of_others_alone() -
 
 
 async def test_no_other_request_reads_what_a_request_is_about_to_read() -> None:
-    """Its windows of a second encode worker wait for those of the first."""
+    """Windows of its second encode worker are read after the first worker's."""
     bench = Bench()
     bench.endpoint.held = []
     mine = [bench.window(A, 0), bench.window(B, 1, agent="other")]
-    both = asyncio.create_task(entered(bench, mine))
+    both = asyncio.create_task(fetch(bench, *mine))
     await bench.endpoint.begun.wait()
-    meanwhile = asyncio.create_task(entered(bench, [mine[1]]))
+    meanwhile = asyncio.create_task(fetch(bench, mine[1]))
     finished = 0
     while finished < 2:
         await settled()
@@ -398,14 +384,14 @@ async def test_no_other_request_reads_what_a_request_is_about_to_read() -> None:
 
 
 async def test_leases_of_windows_that_are_not_read_after_all_are_given_back() -> None:
-    """Else each attempt would hold slots of the encode worker for half a minute."""
+    """Each attempt would hold slots of the encode worker for half a minute."""
     bench = Bench()
     with pytest.raises(WindowsMissing):
-        await entered(bench, [bench.window(A), bench.without_ref(B)])
+        await fetch(bench, bench.window(A), bench.without_ref(B))
     assert bench.endpoint.notices == [("enc", b"70")]
     small = Bench(slots=1)
     with pytest.raises(Overloaded):
-        await entered(small, [small.window(A), small.window(B, 1)])
+        await fetch(small, small.window(A), small.window(B, 1))
     assert small.endpoint.notices == [("enc", b"70,71")]
 
 
@@ -413,7 +399,7 @@ async def test_leases_of_a_cancelled_request_are_given_back() -> None:
     bench = Bench()
     bench.endpoint.held = []
     mine = [bench.window(A, 0), bench.window(B, 1, agent="other")]
-    both = asyncio.create_task(entered(bench, mine))
+    both = asyncio.create_task(fetch(bench, *mine))
     await bench.endpoint.begun.wait()
     both.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -425,36 +411,22 @@ async def test_a_partial_window_is_the_first_to_go() -> None:
     bench = Bench(slots=2)
     whole = bench.window(A, 0)
     partial = DecodeWindow(B, 3, True, bench.window(B, 1).ref)
-    async with bench.fetcher.pinned([whole, partial]):
-        pass
-    async with bench.fetcher.pinned([bench.window("cc" * 24, 2)]):
-        pass
+    await fetch(bench, whole, partial)
+    await fetch(bench, bench.window("cc" * 24, 2))
     assert bench.fetcher.table.find(A) is not None
     assert bench.fetcher.table.find(B) is None
-
-
-async def entered(bench: Bench, windows: list[DecodeWindow]) -> None:
-    async with bench.fetcher.pinned(windows):
-        pass
-
-
-async def settled() -> None:
-    """Slots are freed in a callback of the loop."""
-    for _ in range(3):
-        await asyncio.sleep(0)
 
 
 async def test_a_read_that_the_thread_never_settles_has_a_deadline_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its slots stay unused, because nobody knows whether the transfer has ended."""
+    """Its slots stay unused, because the transfer may still be running."""
     monkeypatch.setattr("auricle.embeddings.fetch._THREAD_SECONDS", 0.0)
     bench = Bench()
     bench.fetcher._deadline_seconds = 0.01
     bench.endpoint.held = []
     with pytest.raises(WindowsMissing, match="the NIXL thread took longer"):
-        async with bench.fetcher.pinned([bench.window(A)]):
-            pass
+        await fetch(bench, bench.window(A))
     (read,) = bench.endpoint.held
     assert read.outcome.cancelled()
     assert bench.fetcher.table.find(A) is None

@@ -46,7 +46,7 @@ def test_a_flipped_bit_is_found(slab: HostSlab) -> None:
 
 
 def test_a_slot_that_is_being_written_has_no_header(slab: HostSlab) -> None:
-    """So what a reader takes meanwhile is neither the old content nor the new one."""
+    """So a reader takes meanwhile neither the old content nor the new one."""
     slab.invalidate(1)
     for generation in (7, 8):
         with pytest.raises(TransferFailed, match="magic 00000000"):

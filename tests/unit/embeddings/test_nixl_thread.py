@@ -1,4 +1,4 @@
-"""The thread that drives NIXL: whoever waits for it hears of its death. NIXL is a fake."""
+"""The thread that drives NIXL: callers learn of its death. NIXL is a fake."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ async def test_what_another_process_sends_does_not_end_it(endpoint: NixlEndpoint
     endpoint._agent.notices = [b"junk", b"7"]
     while endpoint._agent.notices:
         await endpoint.answers()
-    await endpoint.answers()  # so those that were taken have been heard
+    await endpoint.answers()  # so the taken ones have been handled
     assert endpoint.heard == [b"junk", b"7"]  # type: ignore[attr-defined]
     endpoint.close()
-    await endpoint.watch()  # an end that was asked for is no failure
+    await endpoint.watch()  # a requested end is not a failure
 
 
 async def test_the_owner_looks_more_often_while_it_is_read(

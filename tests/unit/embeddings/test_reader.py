@@ -148,7 +148,7 @@ def test_a_step_that_cannot_begin_fails_the_read(bench: Bench, refused: str) -> 
 
 
 def test_after_the_deadline_no_step_begins_and_the_leases_end_all_the_same(bench: Bench) -> None:
-    """The memory is in use until the step has ended; then the owner is told in a message."""
+    """The memory is in use until the step has ended; then the owner receives a message."""
     read = bench.begun(deadline=0.0)
     bench.goes("PROC")
     with pytest.raises(TransferFailed, match="took longer than 0 s"):

@@ -1,4 +1,4 @@
-"""The slab's bookkeeping: what is found, what is evicted, what is never reused."""
+"""The slab's bookkeeping: lookups, evictions, pins and leases."""
 
 import pytest
 from hypothesis import given
@@ -59,7 +59,7 @@ def test_evicted_content_is_not_found_and_its_slot_is_free_again() -> None:
     assert put(table, "a").generation == 2
 
 
-def test_a_evicted_slot_that_is_pinned_is_free_after_its_last_pin() -> None:
+def test_an_evicted_slot_that_is_pinned_is_free_after_its_last_pin() -> None:
     table = SlotTable(1)
     slot = put(table, "a", pinned=True)
     table.pin(slot)

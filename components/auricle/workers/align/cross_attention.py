@@ -28,7 +28,10 @@ from auricle.workers.align.utterances import Utterance
 
 
 class CrossAttentionAligner(DeviceModel):
-    """An `Aligner`. Raises CheckpointError if the weights do not match the config."""
+    """Aligns texts with audio. Call it from one worker thread.
+
+    Raises CheckpointError if the weights do not match the config.
+    """
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(dtype, device, threads)
@@ -51,7 +54,10 @@ class CrossAttentionAligner(DeviceModel):
         return torch.cat(positions_attended(windows))
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns the position of each token's begin, and of the text's end."""
+        """Run one pass; returns the position of each token's begin, and of the text's end.
+
+        Raises ArithmeticError for values that are not finite.
+        """
         # The token before the text attends to the audio of the first one of the text.
         weights = [
             found[:, max(one.lead - 1, 0) :]

@@ -19,7 +19,10 @@ from auricle.workers.align.utterances import Utterance
 
 
 class ForcedAligner(DeviceModel):
-    """An `Aligner`. Raises CheckpointError if the weights do not match the config."""
+    """Aligns texts with audio. Call it from one worker thread.
+
+    Raises CheckpointError if the weights do not match the config.
+    """
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(dtype, device, threads)
@@ -64,7 +67,10 @@ class ForcedAligner(DeviceModel):
         return torch.cat(list(windows))
 
     def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns the likeliest class at each timestamp."""
+        """Run one pass; returns the likeliest class at each timestamp.
+
+        Raises ArithmeticError for values that are not finite.
+        """
         logits = self.logits(utterances)
         if not all(bool(torch.isfinite(one).all()) for one in logits):
             raise ArithmeticError("the aligner produced values that are not finite")

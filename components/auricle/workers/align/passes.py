@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
@@ -15,27 +14,7 @@ from auricle.workers.align.cross_attention import CrossAttentionAligner
 from auricle.workers.align.forced import ForcedAligner
 from auricle.workers.align.utterances import Utterance
 
-
-class Aligner(Protocol):
-    """Aligns texts with audio. Call it from one worker thread."""
-
-    @property
-    def on_gpu(self) -> bool: ...
-
-    def warm_up(self) -> None:
-        """Run a pass over silence. Raises whatever the device raises."""
-        ...
-
-    def joined(self, windows: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the embeddings of a segment, given the windows' embeddings."""
-        ...
-
-    def marks(self, utterances: Sequence[Utterance]) -> list[list[int]]:
-        """Run one pass; returns each utterance's input of `Script.times_ms`.
-
-        Raises ArithmeticError for values that are not finite.
-        """
-        ...
+Aligner = ForcedAligner | CrossAttentionAligner
 
 
 def aligner_for(checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> Aligner:

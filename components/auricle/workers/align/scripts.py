@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from auricle.annotation.alignment import word_times
 from auricle.checkpoints.alignment import AlignerPrompt
@@ -16,40 +15,16 @@ from auricle.protocol.annotation import AlignRequest
 from auricle.transcript.words import UNSPACED
 
 
-class Script(Protocol):
-    """Token ids; the text begins after `lead` of them."""
-
-    @property
-    def ids(self) -> tuple[int, ...]: ...
-
-    @property
-    def lead(self) -> int: ...
-
-    def times_ms(self, marks: Sequence[int]) -> list[int]:
-        """Return begin and end of each word in milliseconds, given the aligner's marks."""
-        ...
-
-
-class ScriptMaker(Protocol):
-    def script(self, request: AlignRequest) -> Script:
-        """Return the script of a request. Raises BadRequest if it is incomplete."""
-        ...
-
-    def tokens(self, embeddings: int, script: Script) -> int:
-        """Return the length of a prompt with that many embeddings of audio."""
-        ...
-
-
 @dataclass(frozen=True)
-class ForcedScript:
-    """Each word with two timestamps; marks are their classes, `step_ms` apart."""
+class Script:
+    """Token ids; the text begins after `lead` of them.
+
+    `times_ms` returns begin and end of each word in milliseconds, given the aligner's marks.
+    """
 
     ids: tuple[int, ...]
-    step_ms: float
-    lead: int = 0
-
-    def times_ms(self, marks: Sequence[int]) -> list[int]:
-        return [round(mark * self.step_ms) for mark in marks]
+    lead: int
+    times_ms: Callable[[Sequence[int]], list[int]]
 
 
 @dataclass(frozen=True)
@@ -58,30 +33,15 @@ class ForcedPrompt:
 
     of: AlignerPrompt
 
-    def script(self, request: AlignRequest) -> ForcedScript:
-        return ForcedScript(self.of.after_audio(request.words), self.of.step_ms)
+    def script(self, request: AlignRequest) -> Script:
+        """Return each word with two timestamps; marks are their classes."""
+        step = self.of.step_ms
+        ids = self.of.after_audio(request.words)
+        return Script(ids, 0, lambda marks: [round(mark * step) for mark in marks])
 
     def tokens(self, embeddings: int, script: Script) -> int:
+        """Return the length of a prompt with that many embeddings of audio."""
         return 1 + embeddings + len(script.ids)
-
-
-@dataclass(frozen=True)
-class SpokenScript:
-    """The text as the decoder would have generated it after its prompt.
-
-    Marks are the positions of each token's begin and of the text's end. `lengths` are the tokens'
-    lengths in bytes; the text begins after `space` bytes.
-    """
-
-    ids: tuple[int, ...]
-    lead: int
-    lengths: tuple[int, ...]
-    texts: tuple[str, ...]
-    space: int
-
-    def times_ms(self, marks: Sequence[int]) -> list[int]:
-        times = [mark * POSITION_MS for mark in marks]
-        return [round(time) for time in word_times(self.lengths, times, self.texts, self.space)]
 
 
 @dataclass(frozen=True)
@@ -90,19 +50,34 @@ class SpokenPrompt:
 
     of: PromptFormat
 
-    def script(self, request: AlignRequest) -> SpokenScript:
-        if len(request.texts) != len(request.words):
-            raise BadRequest(f"{len(request.texts)} texts for {len(request.words)} words")
+    def script(self, request: AlignRequest) -> Script:
+        """Return the text as the decoder would have generated it after its prompt.
+
+        Marks are the positions of each token's begin and of the text's end. Raises BadRequest if
+        the request is incomplete.
+        """
+        texts = request.texts
+        if len(texts) != len(request.words):
+            raise BadRequest(f"{len(texts)} texts for {len(request.words)} words")
         language = self.of.check_language(request.language)
         if language is None:
             raise BadRequest("this aligner needs the language of the text")
         before = "" if language in UNSPACED else " "
         lead = self.of.tail(language)
-        tokens, lengths = zip(*self.of.token_lengths(before + "".join(request.texts)), strict=True)
-        return SpokenScript((*lead, *tokens), len(lead), lengths, request.texts, len(before))
+        tokens, lengths = zip(*self.of.token_lengths(before + "".join(texts)), strict=True)
+
+        def times_ms(marks: Sequence[int]) -> list[int]:
+            times = [mark * POSITION_MS for mark in marks]
+            return [round(time) for time in word_times(lengths, times, texts, len(before))]
+
+        return Script((*lead, *tokens), len(lead), times_ms)
 
     def tokens(self, embeddings: int, script: Script) -> int:
+        """Return the length of a prompt, which has no audio."""
         return len(script.ids)
+
+
+ScriptMaker = ForcedPrompt | SpokenPrompt
 
 
 def prompt_for(checkpoint: ModelCheckpoint) -> ScriptMaker:

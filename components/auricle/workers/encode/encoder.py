@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from auricle.audio.mel import normalise
 from auricle.checkpoints.files import ModelCheckpoint, audio_weights
 from auricle.process.device import DeviceModel
 from auricle.workers.encode.attention import Attention, Windows, attention_for, to_device, use
-from auricle.workers.encode.cost import padded_lengths
+from auricle.workers.encode.cost import PassCost, cost_of, padded_lengths
 
 # Keys of the original config that transformers' encoder config lacks.
 _DROPPED_KEYS = frozenset(
@@ -72,7 +73,12 @@ class AudioEncoder(DeviceModel):
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         """Raises CheckpointError if the weights do not fit the config."""
         super().__init__(dtype, device, threads)
+        self._checkpoint = checkpoint
         self._block_frames = checkpoint.geometry.block_frames
+
+    @cached_property
+    def cost(self) -> PassCost:
+        return cost_of(self._checkpoint)
 
     def prepare(self) -> None:
         """Prepare for passes, before the first one."""

@@ -23,7 +23,6 @@ from auricle.protocol.diagnosis import RunningModel
 from auricle.protocol.recognition import EncodeRequest
 from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
 from auricle.workers.encode.causal import CausalEncoder
-from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import AudioEncoder, Encoder
 from auricle.workers.encode.passes import warm_up
 from auricle.workers.encode.store import EmbeddingStore, Identity
@@ -81,7 +80,6 @@ async def run(settings: EncodeWorkerSettings) -> None:
             settings,
             geometry,
             encoder,
-            cost_of(checkpoint),
             store,
             Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
             EncodeWorkerMetrics(registry.registry, store),

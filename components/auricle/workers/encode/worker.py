@@ -31,7 +31,6 @@ from auricle.protocol.recognition import (
     WindowFeatures,
     WindowRef,
 )
-from auricle.workers.encode.cost import PassCost
 from auricle.workers.encode.encoder import AudioEncoder, BlockOutput
 from auricle.workers.encode.passes import EncodeJob, EncoderPass, Stored, encode_silence
 from auricle.workers.encode.store import EmbeddingStore, Identity, Reservation
@@ -225,7 +224,6 @@ class EncodeWorker:
         settings: EncodeWorkerSettings,
         geometry: Geometry,
         encoder: AudioEncoder,
-        cost: PassCost,
         store: EmbeddingStore,
         identity: Identity,
         metrics: EncodeWorkerMetrics,
@@ -241,7 +239,7 @@ class EncodeWorker:
         metrics.queued.set_function(lambda: self.queued)
         self._wake_reader = wake_reader
         self.device = DeviceThread("encoder", partial(encode_silence, encoder, geometry))
-        self._cost = cost
+        self._cost = encoder.cost
         self._conv_cache = ConvCache(settings.conv_blocks)
         self._pass = EncoderPass(encoder, store, geometry)
         self._batcher: Batcher[EncodeJob, Stored] = Batcher(

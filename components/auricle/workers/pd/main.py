@@ -48,13 +48,7 @@ async def run(settings: PdWorkerSettings) -> None:
     metrics = PdWorkerMetrics(registry.registry)
     async with AsyncExitStack() as stack:
         tracer = await stack.enter_async_context(traced("PdWorker", settings))
-        kv_events = ""
-        if settings.placement == "kv":
-            # The directory of the socket, accessible only to this user.
-            directory = tempfile.TemporaryDirectory(
-                prefix="auricle-kv-", ignore_cleanup_errors=True
-            )
-            kv_events = f"ipc://{stack.enter_context(directory)}/kv"
+        kv_events = _kv_events(settings, stack)
         stack.callback(slab.unlink)
         stack.callback(endpoint.close)
         await asyncio.to_thread(endpoint.start)
@@ -96,6 +90,14 @@ async def run(settings: PdWorkerSettings) -> None:
             kv_model=settings.model.name,
         )
         await serve_worker(settings, registry, service)
+
+
+def _kv_events(settings: PdWorkerSettings, stack: AsyncExitStack) -> str:
+    """Return the ZeroMQ address for KV events, empty for none; only this user can access it."""
+    if settings.placement != "kv":
+        return ""
+    directory = tempfile.TemporaryDirectory(prefix="auricle-kv-", ignore_cleanup_errors=True)
+    return f"ipc://{stack.enter_context(directory)}/kv"
 
 
 async def landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:

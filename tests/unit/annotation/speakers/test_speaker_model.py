@@ -1,4 +1,4 @@
-"""The speaker model is the published one, and finds who speaks in what is said."""
+"""The speaker model equals the published one, and finds the speakers of speech."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def heard(*pieces: Int16, state: bytes = b"", most: int = 16) -> SpeakerSegment:
 
 
 def test_filter_bank_is_kaldis() -> None:
-    """The values are those of kaldi-native-fbank 1.22 without dither."""
+    """The values are from kaldi-native-fbank 1.22 without dither."""
     t = np.arange(1600) / RATE
     tone = 0.3 * np.sin(2 * np.pi * (200 + 900 * t) * t) + 0.05 * np.sin(2 * np.pi * 3100 * t)
     frames = FilterBank(CPU).frames(torch.from_numpy(tone.astype(np.float32)))
@@ -56,7 +56,7 @@ def test_filter_bank_is_kaldis() -> None:
 
 
 def test_vectors_are_those_of_the_published_network() -> None:
-    """The values are those of 3D-Speaker's modules with the published weights, in float32."""
+    """The values are from 3D-Speaker's modules with the published weights, in float32."""
     k = torch.arange(2 * 148 * 80, dtype=torch.float64).view(2, 148, 80)
     frames = (3 * torch.sin(k * 0.37) + 2 * torch.cos(k * k % 97)).float()
     vectors = CamPlusPlus(read_weights(DIRECTORY)[1], CPU).embed(frames)

@@ -1,4 +1,4 @@
-"""Voices are told apart as segments come, keep their numbers, and are a function of the state."""
+"""Voices are clustered as segments arrive, keep their numbers, and are a function of the state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is committed of a translation stays, is made of whole words, and is all of it in the end."""
+"""Committed translation text stays, is made of whole words, and is all of it in the end."""
 
 from __future__ import annotations
 

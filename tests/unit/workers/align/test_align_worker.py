@@ -181,7 +181,7 @@ async def test_a_full_worker_refuses_and_recordings_leave_room(
     path: Path, aligner: Aligner
 ) -> None:
     bench = Bench(path, aligner, max_requests=2)
-    held = asyncio.create_task(bench.worker.align(request()))  # nobody runs batches yet
+    held = asyncio.create_task(bench.worker.align(request()))  # no batches run yet
     await bench.fetcher.asked.wait()
     bench.fetcher.asked.clear()
     with pytest.raises(Overloaded, match="1 of 2 places"):

@@ -1,4 +1,4 @@
-"""Times of words from a decoder's attention are those of transformers, for the same attention."""
+"""Times of words from a decoder's attention equal transformers', for the same attention."""
 
 from __future__ import annotations
 

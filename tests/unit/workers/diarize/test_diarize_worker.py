@@ -34,7 +34,7 @@ class Model:
 
     def check(self, state: bytes) -> None:
         if state == b"foreign":
-            raise BadRequest("the session's voices are those of another speaker model")
+            raise BadRequest("the session's voices belong to another speaker model")
 
     def warm_up(self) -> None:
         if self.broken:

@@ -34,7 +34,6 @@ from auricle.protocol.recognition import (
     WindowFeatures,
     WindowRef,
 )
-from auricle.workers.encode.cost import cost_of
 from auricle.workers.encode.encoder import Encoder, MelBlock
 from auricle.workers.encode.passes import PassWithdrawn
 from auricle.workers.encode.store import EmbeddingStore, Identity
@@ -74,7 +73,6 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
         EncodeWorkerSettings(),
         GEOMETRY,
         Encoder(CHECKPOINT, "float32", "cpu", threads=1),
-        cost_of(CHECKPOINT),
         store,
         Identity("agent", b"", CHECKPOINT.fingerprint, "float32"),
         EncodeWorkerMetrics(CollectorRegistry(), store),
@@ -108,7 +106,7 @@ async def test_seconds_encoded_ahead_need_not_be_sent_or_convolved_again(running
     assert (ahead.windows, ahead.encoded, ahead.convolved) == ((), 0, 1)
     then = await worker.encode(request("33", block(THIRD, 100, final=True, sent=False), last))
     assert then.convolved == 1
-    # A convolution of two blocks at once rounds otherwise than of one: within what is promised.
+    # A convolution of two blocks rounds differently than of one, within the guarantee.
     np.testing.assert_allclose(
         running.embeddings(then.windows[0]), running.embeddings(at_once.windows[0]), atol=1e-4
     )
@@ -121,7 +119,7 @@ async def test_what_came_ahead_before_is_not_convolved_again(running: Running) -
 
 
 async def test_what_may_still_change_cannot_come_ahead(running: Running) -> None:
-    with pytest.raises(BadRequest, match=f"block {SECOND} may still change"):
+    with pytest.raises(BadRequest, match=f"block {SECOND} is not final"):
         await running.worker.encode(request("11", block(SECOND, 60, final=False), ahead=True))
 
 
@@ -208,7 +206,7 @@ async def test_values_that_are_not_finite_are_never_stored(
 
 
 async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -> None:
-    """Its header is right, so only the reader knows."""
+    """Its header is right, so only the reader can detect it."""
     asked = request("11", block(FIRST, 60, final=False))
     (right,) = (await running.worker.encode(asked)).windows
     expected = running.embeddings(right)
@@ -240,7 +238,7 @@ async def test_leases_granted_before_features_were_missed_are_given_back(running
 
 
 async def test_leases_granted_before_the_slab_was_full_are_given_back(running: Running) -> None:
-    """Else a client that tries again keeps it full."""
+    """A client that tries again would keep it full."""
     few = tuple(window(f"{i:02}", block(key(f"{i:02}"), 60, final=False)) for i in range(9))
     with pytest.raises(Overloaded):
         await running.worker.encode(EncodeRequest("s", "t", few))
@@ -378,7 +376,7 @@ async def test_leases_are_given_back_if_the_caller_leaves(running: Running) -> N
 
 @pytest.mark.parametrize("what", ["key", "supersedes", "block"])
 async def test_no_request_can_name_what_is_another_tenants(running: Running, what: str) -> None:
-    """Whatever the caller says: what one tenant's audio gave is never another's."""
+    """Embeddings of one tenant's audio are never another's, whatever the caller sends."""
     theirs = window("11", block(FIRST, 100, final=True))
     (kept,) = (await running.worker.encode(EncodeRequest("s", "t", (theirs,)))).windows
     own = WindowFeatures(

@@ -1,4 +1,4 @@
-"""The audio encoder in two halves: equal to one pass over everything, and what it costs."""
+"""The audio encoder in two halves equals one pass over everything; its FLOPs."""
 
 from __future__ import annotations
 

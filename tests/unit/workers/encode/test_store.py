@@ -1,4 +1,4 @@
-"""A window is reserved, then published or abandoned; only what is published is ever found."""
+"""A window is reserved, then published or abandoned; only published windows are found."""
 
 from __future__ import annotations
 

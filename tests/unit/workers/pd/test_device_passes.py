@@ -1,4 +1,4 @@
-"""How a PD worker's passes run on a CPU and on a GPU, and what is refused before vLLM starts."""
+"""How a PD worker's passes run on a CPU and on a GPU, and the checks before vLLM starts."""
 
 from __future__ import annotations
 

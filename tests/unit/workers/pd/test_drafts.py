@@ -1,4 +1,4 @@
-"""What of a draft is still worth verifying."""
+"""The part of a draft that is still worth verifying."""
 
 import pytest
 from hypothesis import given

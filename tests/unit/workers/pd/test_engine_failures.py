@@ -1,4 +1,4 @@
-"""Why vLLM's engine cannot start, or ended, is heard in its own process."""
+"""The reason of a failure of vLLM's engine is captured in the engine's process."""
 
 from __future__ import annotations
 

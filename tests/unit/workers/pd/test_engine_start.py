@@ -1,4 +1,4 @@
-"""Which engine a PD worker starts, and what is refused before it does."""
+"""The engine that a PD worker starts, and the checks before."""
 
 from __future__ import annotations
 

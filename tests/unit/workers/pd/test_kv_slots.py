@@ -17,7 +17,7 @@ def prefix(keys: str, *, head: int = 1, tenant: str = "t") -> Prefix:
 
 
 def decoded(slots: KvSlots, wanted: Prefix, keep: int) -> Prefix:
-    """Take a slot and give it back; returns what it held."""
+    """Take a slot and give it back; returns its prefix."""
     slot, held = slots.take(wanted)
     slots.give_back(slot, wanted.first(keep))
     return held
@@ -65,7 +65,7 @@ def test_who_decoded_longest_ago_gives_way() -> None:
 def test_a_slot_without_windows_is_given_away_before_any_other() -> None:
     slots = KvSlots(2)
     decoded(slots, prefix("a"), keep=1)
-    for keys in "xyz":  # finals, of which nothing is kept
+    for keys in "xyz":  # finals, which keep nothing
         decoded(slots, prefix(keys), keep=0)
     assert decoded(slots, prefix("a"), keep=1) == prefix("a")
 

@@ -1,4 +1,4 @@
-"""Other models than Qwen3-ASR: audio in parts gives what the stock model makes of the whole."""
+"""Other models than Qwen3-ASR: audio in parts gives the stock model's result for the whole."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def test_answers_are_those_of_the_stock_model(
             found = greedy(model.decoder, heard, head, tail, model.prompt.stop_tokens)
             assert found == model.stock.tokens(to_float(pcm), head, tail)
             answers.add(tuple(found))
-    assert len(answers) > 1  # else the audio would not matter
+    assert len(answers) > 1  # otherwise the audio would not matter
 
 
 def test_the_prompt_is_the_published_one(model: Model) -> None:

@@ -181,4 +181,4 @@ async def test_log_probabilities_that_the_engine_lacks_are_refused_and_give_leas
         await worker(parts).decode(asked)
     assert parts.given_back == list(asked.windows)
     with pytest.raises(UnsupportedValue):
-        raise from_code("unsupported_value", "as another process hears it")
+        raise from_code("unsupported_value", "as another process receives it")

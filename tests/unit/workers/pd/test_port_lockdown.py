@@ -39,7 +39,7 @@ def test_root_closes_its_ports_to_newcomers() -> None:
     assert found.startswith("1 closed ")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 def test_others_close_theirs_or_say_which_stay_open() -> None:
     *said, found = _outcome(_NOBODY)
     refused, state, port = found.split()
