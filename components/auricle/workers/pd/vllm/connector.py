@@ -28,6 +28,7 @@ from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
 from auricle.embeddings.slabs import attach
+from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.vllm.process import lock_down_ports
 
 log = logging.getLogger(__name__)
@@ -36,20 +37,11 @@ log = logging.getLogger(__name__)
 SLOTS = "slots"
 
 
-@dataclass(frozen=True)
-class Location:
-    """The slot of a window in the landing slab; `length` in embeddings."""
-
-    slot: int
-    generation: int
-    length: int
-
-
 @dataclass
 class LoadWindows(ECConnectorMetadata):
     """Sent by the scheduler side to the worker side: windows to copy before this step."""
 
-    windows: dict[str, Location] = field(default_factory=dict)
+    windows: dict[str, SlotRef] = field(default_factory=dict)
 
 
 class LandingSlabConnector(ECConnectorBase):
@@ -61,9 +53,9 @@ class LandingSlabConnector(ECConnectorBase):
         self._slab = attach(extra)
         self._dtype = vllm_config.model_config.dtype
         self._device = vllm_config.device_config.device
-        self._located: dict[str, Location] = {}
+        self._located: dict[str, SlotRef] = {}
         self._unavailable: set[str] = set()
-        self._loads: dict[str, Location] = {}
+        self._loads: dict[str, SlotRef] = {}
 
     # ── scheduler side ──────────────────────────────────────────────────────
 
@@ -72,15 +64,14 @@ class LandingSlabConnector(ECConnectorBase):
         features = [f for f in request.mm_features if _end(f) > num_computed_tokens]
         if not features:
             return True  # every step after the prefill
-        named = {row[0]: row[1:] for row in self._windows(request)}
+        named = {ref.key: ref for ref in self._windows(request)}
         for feature in features:
             key, length = feature.identifier, feature.mm_position.length
             if key not in named:
                 return self._refuse(request, key, "the request names no slot for it")
-            location = Location(*named[key])
-            if (wrong := self._mismatch(key, location, length)) is not None:
+            if (wrong := self._mismatch(named[key], length)) is not None:
                 return self._refuse(request, key, wrong)
-            self._located[key] = location
+            self._located[key] = named[key]
         return True
 
     def _refuse(self, request: Request, key: str, wrong: str) -> bool:
@@ -88,13 +79,12 @@ class LandingSlabConnector(ECConnectorBase):
         self._unavailable.add(request.request_id)
         return False
 
-    def _windows(self, request: Request) -> list[list[Any]]:
+    def _windows(self, request: Request) -> list[SlotRef]:
         params = request.ec_transfer_params or {}
-        windows: list[list[Any]] = params.get("windows", [])
-        return windows
+        return [SlotRef(*row) for row in params.get("windows", [])]
 
-    def _mismatch(self, key: str, location: Location, length: int) -> str | None:
-        return self._slab.mismatch(location.slot, key, location.generation, length)
+    def _mismatch(self, ref: SlotRef, length: int) -> str | None:
+        return self._slab.mismatch(ref.slot, ref.key, ref.generation, length)
 
     def take_unavailable_requests(self) -> set[str]:
         """Return the requests that vLLM must fail, each once."""
@@ -134,7 +124,7 @@ class LandingSlabConnector(ECConnectorBase):
         if new:
             encoder_cache.update(zip(new, self._gather(list(new.values())), strict=True))
 
-    def _gather(self, locations: Sequence[Location]) -> Sequence[torch.Tensor]:
+    def _gather(self, locations: Sequence[SlotRef]) -> Sequence[torch.Tensor]:
         """Copy all windows, as vLLM keeps them longer than their slots are pinned.
 
         Each has its own memory, as vLLM frees them separately.
@@ -170,10 +160,9 @@ class CrossAttentionConnector(LandingSlabConnector):
         """Return whether every window is in the slot that the request names."""
         if num_computed_tokens > 0:
             return True
-        for key, *where in self._windows(request):
-            location = Location(*where)
-            if (wrong := self._mismatch(key, location, location.length)) is not None:
-                return self._refuse(request, key, wrong)
+        for ref in self._windows(request):
+            if (wrong := self._mismatch(ref, ref.length)) is not None:
+                return self._refuse(request, ref.key, wrong)
         return True
 
     def has_cache_item(self, identifier: str) -> bool:
