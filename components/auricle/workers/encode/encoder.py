@@ -64,8 +64,8 @@ def do_nothing() -> None:
 class AudioEncoder(DeviceModel):
     """The audio encoder of a checkpoint. Both halves raise whatever the device raises.
 
-    Encoders whose passes take long on a CPU call `checkpoint` between layers. What it raises ends
-    the pass.
+    Encoders whose passes take long on a CPU call `checkpoint` between layers; an exception of it
+    ends the pass.
     """
 
     checkpoint: Callable[[], None] = staticmethod(do_nothing)

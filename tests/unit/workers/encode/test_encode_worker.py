@@ -348,7 +348,7 @@ async def test_a_pass_ends_early_once_all_its_callers_have_left(
 async def test_a_pass_goes_on_for_the_callers_that_stay(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was encoded for those that have left is kept, and no lease or request holds its slot."""
+    """The result for cancelled requests is kept, and no lease or request holds its slot."""
     gate = Gate(running, monkeypatch)
     windows = [request("11", block(FIRST, 60, final=False))] * 2
     windows += [request("22", block(SECOND, 60, final=False))]

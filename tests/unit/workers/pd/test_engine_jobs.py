@@ -91,6 +91,6 @@ def test_once_it_is_closed_all_that_waits_and_all_that_comes_fails() -> None:
     assert not running.outcome.done()
     assert not jobs.between_steps()
     assert jobs.take() is None
-    for refused in (lambda: jobs.put(job()), jobs.ask):
+    for refused in (lambda: jobs.put(job()), jobs.ping):
         with pytest.raises(WorkerUnavailable):
             refused()
