@@ -28,9 +28,9 @@ from auricle.embeddings.reads import (
     Command,
     Message,
     PendingRead,
-    Ping,
     ReadRequest,
     Region,
+    ThreadPing,
     resolve,
 )
 from auricle.embeddings.slab import Slab
@@ -127,7 +127,7 @@ class NixlEndpoint:
 
     async def answers(self) -> None:
         """Return once the thread has answered, which it does between two calls of NIXL."""
-        self._inbox.put(ping := Ping())
+        self._inbox.put(ping := ThreadPing())
         await asyncio.wrap_future(ping.answer)
 
     def notify(self, agent: str, agent_metadata: bytes, notice: bytes) -> None:
@@ -192,7 +192,7 @@ class NixlEndpoint:
             while True:
                 if isinstance(item, PendingRead):
                     self._reader.start(item)
-                elif isinstance(item, Ping):
+                elif isinstance(item, ThreadPing):
                     resolve(item.answer, None)
                 elif item is not None:
                     self._send(item)

@@ -74,7 +74,7 @@ class Message:
     notice: bytes
 
 
-class Ping:
+class ThreadPing:
     """Asks the endpoint's thread for an answer."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class PendingRead:
         return self.step == len(self.request.steps) - 1
 
 
-Command = PendingRead | Message | Ping | None  # None wakes the thread
+Command = PendingRead | Message | ThreadPing | None  # None wakes the thread
 
 
 def resolve(future: Future[None], error: Exception | None) -> None:

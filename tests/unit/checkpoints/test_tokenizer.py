@@ -86,7 +86,7 @@ def test_an_added_token_at_another_id_than_it_says_is_an_error(checkpoint: Path)
     config = json.loads(file.read_text())
     config["added_tokens_decoder"]["1100"] = config["added_tokens_decoder"].pop("1090")
     file.write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"<asr_text> is 1090 .* say 1100"):
+    with pytest.raises(CheckpointError, match=r"<asr_text> is 1090 .* but 1100"):
         load_tokenizer(checkpoint)
 
 
