@@ -27,7 +27,7 @@ from auricle.audio.pcm import Int16, to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.frontend.audio.chunks import AudioChunk
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 
 GRID = SAMPLE_RATE * 640 // 1000
 SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode it
@@ -35,7 +35,7 @@ SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode 
 
 def speech(pcm: Int16, options: EndpointingOptions, packet: int = 1_600) -> Iterator[AudioChunk]:
     """What of the samples is speech, as it would be found live."""
-    model, voice, gate = VoiceActivityModel(), VoiceState(), SpeechGate(options)
+    model, voice, gate = VoiceActivityModel(), VoiceState(), Endpointer(options)
     for at in range(0, len(pcm), packet):
         part = pcm[at : at + packet]
         heard = model.probabilities([(voice, voice.frames(part))])[0]

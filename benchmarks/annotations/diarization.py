@@ -21,7 +21,7 @@ from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
 from auricle.config.settings import CommonSettings, FrontendSettings
 from auricle.frontend.audio.chunks import AudioChunk
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from benchmarks.annotations.graph import SPEAKERS
 from benchmarks.annotations.mixtures import FLITE_VOICES, RATE, Mixture, Voices, converse
 from benchmarks.annotations.scoring import Scored, Spans, error_rates
@@ -91,7 +91,7 @@ def diarized(mixture: Mixture, model: WindowedModel) -> tuple[Spans, int]:
 def segments(samples: Int16) -> Iterator[tuple[int, Int16]]:
     """Yield the first sample and the samples of each segment, as a live session has them."""
     defaults = FrontendSettings()
-    gate = SpeechGate(
+    gate = Endpointer(
         EndpointingOptions(defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms)
     )
     voice, state, pieces = VoiceActivitySequence(), VoiceState(), list[AudioChunk]()

@@ -30,7 +30,7 @@ from auricle.audio.turn_model import SmartTurn
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
 from auricle.config.settings import FrontendSettings
 from auricle.frontend.audio.chunks import SpeechEnd
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.audio.turn_detection import WAITS, TurnWait
 from benchmarks.harness import Benchmark, LeftOut, Run, main
 from benchmarks.people.packages import calls
@@ -91,7 +91,7 @@ class Listener:
 
     def stops(self, case: Case, options: EndpointingOptions) -> Iterator[tuple[int, int]]:
         """Yield the sample at which speech ended, and the one at which that was detected."""
-        gate = SpeechGate(options)
+        gate = Endpointer(options)
         for frame, probability in enumerate(case.probabilities, 1):
             pcm = case.pcm[(frame - 1) * VAD_FRAME : frame * VAD_FRAME]
             events = gate.push(pcm, [probability])

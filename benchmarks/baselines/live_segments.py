@@ -10,8 +10,8 @@ import numpy as np
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.config.settings import FrontendSettings
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.launcher.config import load_config, settings_for
 
 _CONFIG = Path(__file__).parents[2] / "configs/demo.yaml"
@@ -46,7 +46,7 @@ class Cutter:
         self._limits = limits
         self._length = 0  # of the open segment
 
-    def push(self, events: Iterable[GateEvent]) -> Iterator[Heard]:
+    def push(self, events: Iterable[AudioEvent]) -> Iterator[Heard]:
         """Return the speech among `events`."""
         for event in events:
             if not isinstance(event, AudioChunk):
@@ -64,7 +64,7 @@ class Endpointing:
     """Segments that auricle's voice activity detection and rules would cut."""
 
     def __init__(self, settings: FrontendSettings) -> None:
-        self._gate = SpeechGate(
+        self._gate = Endpointer(
             EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
         )
         self._cutter = Cutter(limits_of(settings))

@@ -25,7 +25,7 @@ from auricle.audio.recording import RecordingLimits, read_recording
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, BadRequest
 from auricle.dynamo import Tokens
-from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.audio.ingest import FeatureIngest
 from auricle.frontend.protocols.assemblyai import session as assemblyai_messages
 from auricle.frontend.protocols.assemblyai.options import StreamingOptions
@@ -185,7 +185,7 @@ def _assemblyai_message(options: StreamingOptions, text: str) -> None:
 
 
 def _heard(sent: list[tuple[int, bytes]], parse: Callable[[str], Any], channels: int) -> None:
-    interleaved = Interleaved(channels, sample_bytes=2)
+    interleaved = Deinterleaver(channels, sample_bytes=2)
     streams = [PcmStream(16_000) for _ in range(channels)]
     for opcode, payload in sent:
         if opcode == 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 from auricle.audio.pcm import PcmStream
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.protocols import twilio, vapi
 from auricle.frontend.protocols.audiosocket import AUDIO_RATES, FrameParser
 from auricle.frontend.protocols.kserve.messages import asked_by, audio_of, pcm_of, unasked
@@ -45,7 +45,7 @@ def telephones(text: Text, data: dict[str, Any]) -> None:
         vapi.parse_options(data["query"])
         opcode, first = data["sent"][0]
         start = vapi.parse_start(text(first) if opcode == 1 else None)
-        interleaved = Interleaved(start.channels, sample_bytes=2)
+        interleaved = Deinterleaver(start.channels, sample_bytes=2)
         for opcode, payload in data["sent"][1:]:
             if opcode == 2:
                 interleaved.split(payload)

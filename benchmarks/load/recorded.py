@@ -14,7 +14,7 @@ import numpy as np
 
 from auricle.audio.pcm import to_int16
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.recordings.parts import PartCutter
 from benchmarks.baselines.live_segments import as_delivered, limits_of
 from benchmarks.load.metrics import word_errors
@@ -71,7 +71,7 @@ def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
 def cut_at_pauses(plan: SessionPlan) -> list[SessionPlan]:
     """Return what a client uploads that finds speech and cuts it where auricle would."""
     settings = as_delivered()
-    gate = SpeechGate(
+    gate = Endpointer(
         EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
     )
     cutter, model, voice = PartCutter(limits_of(settings)), VoiceActivitySequence(), VoiceState()

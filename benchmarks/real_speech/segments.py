@@ -12,7 +12,7 @@ from auricle.audio.segmentation import Mark, SegmentLimits, after_cut
 from auricle.audio.voice_activity import VoiceActivityModel, VoiceState
 from auricle.config.settings import FrontendSettings
 from auricle.frontend.audio.chunks import AudioChunk
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 
 _PACKET = SAMPLE_RATE // 10
 _PAUSE_AFTER, _LONGEST = 15.0, 28.0  # as in configs/whisper.yaml
@@ -41,7 +41,7 @@ def segments(pcm: Int16, vad: VoiceActivityModel) -> Iterator[Int16]:
 def _pieces(pcm: Int16, vad: VoiceActivityModel) -> Iterator[AudioChunk]:
     """Yield what the frontend sends on."""
     settings, voice = FrontendSettings(), VoiceState()
-    gate = SpeechGate(
+    gate = Endpointer(
         EndpointingOptions(settings.speech_threshold, settings.min_silence_ms, settings.pre_roll_ms)
     )
     for at in range(0, len(pcm), _PACKET):

@@ -23,7 +23,7 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import FrontendSettings, ProcessorSettings
 from auricle.dynamo import Runtime
 from auricle.frontend.audio.chunks import AudioChunk
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.load.chunk_load import ChunkLoad
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.pools import EncodePool, PdPool
@@ -133,7 +133,7 @@ class _Run:
 async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
     """All segments of a recording, live, with voice activity as the frontend has it."""
     defaults = FrontendSettings()
-    gate = SpeechGate(
+    gate = Endpointer(
         EndpointingOptions(defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms)
     )
     pcm, voice = to_int16(samples), VoiceState()

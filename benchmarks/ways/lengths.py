@@ -21,8 +21,8 @@ from auricle.audio.pcm import to_float, to_int16
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.config.settings import CommonSettings, FrontendSettings
-from auricle.frontend.audio.chunks import GateEvent
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.chunks import AudioEvent
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.recordings.parts import PartCutter, RecordingPart
 from benchmarks.harness import Benchmark, Run, main
 from benchmarks.markdown import replace_between, table
@@ -80,10 +80,10 @@ class Decoder:
         return self._known[pcm, context]
 
 
-def speech(model: VoiceActivitySequence, recording: Recording) -> list[GateEvent]:
+def speech(model: VoiceActivitySequence, recording: Recording) -> list[AudioEvent]:
     """Return the events of the server's voice activity detection with default options."""
     settings, voice, pcm = FrontendSettings(), VoiceState(), to_int16(recording.samples)
-    gate = SpeechGate(
+    gate = Endpointer(
         EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
     )
     events = gate.push(pcm, model.probabilities(voice, voice.frames(pcm)).tolist())
@@ -91,7 +91,7 @@ def speech(model: VoiceActivitySequence, recording: Recording) -> list[GateEvent
     return events + gate.finish(last.tolist())
 
 
-def parts(events: list[GateEvent], pause_after: float) -> list[RecordingPart]:
+def parts(events: list[AudioEvent], pause_after: float) -> list[RecordingPart]:
     """The segments of a recording."""
     cutter = PartCutter(
         SegmentLimits.from_seconds(

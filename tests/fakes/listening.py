@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from auricle.audio.voice_activity import Floats, VoiceState
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 from auricle.frontend.audio.ingest import Ingest
-from auricle.frontend.audio.resume_state import ListeningPoint
+from auricle.frontend.audio.resume_state import AudioCheckpoint
 
 LOUD = st.lists(st.tuples(st.sampled_from([0.0, 0.4, 0.9]), st.integers(1, 25)), max_size=12).map(
     lambda runs: [value for value, frames in runs for _ in range(frames)]
@@ -22,12 +22,12 @@ def numbered(samples: int) -> np.ndarray:
     return np.arange(samples, dtype=np.int64).astype(np.int16)
 
 
-def carried(point: ListeningPoint) -> ListeningPoint:
+def carried(point: AudioCheckpoint) -> AudioCheckpoint:
     """As in a token."""
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(point), type=ListeningPoint)
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(point), type=AudioCheckpoint)
 
 
-def flat(events: list[GateEvent]) -> list[tuple[Any, ...]]:
+def flat(events: list[AudioEvent]) -> list[tuple[Any, ...]]:
     """Every sample and every mark in order, however the pieces were cut."""
     found: list[tuple[Any, ...]] = []
     for event in events:
@@ -53,8 +53,8 @@ class ByContent:
         return [float(frame[0]) for frame in frames]
 
 
-async def listened(ingest: Ingest, data: bytes, packet: int) -> list[GateEvent]:
-    events: list[GateEvent] = []
+async def listened(ingest: Ingest, data: bytes, packet: int) -> list[AudioEvent]:
+    events: list[AudioEvent] = []
     for at in range(0, len(data), packet):
         ingest.take(data[at : at + packet])
         while ingest.ready:

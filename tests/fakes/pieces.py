@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 
 
-def joined(events: list[GateEvent]) -> list[GateEvent]:
+def joined(events: list[AudioEvent]) -> list[AudioEvent]:
     """Pieces that follow each other, up to a boundary, as one."""
-    merged: list[GateEvent] = []
+    merged: list[AudioEvent] = []
     for event in events:
         last = merged[-1] if merged else None
         if (
@@ -25,7 +25,7 @@ def joined(events: list[GateEvent]) -> list[GateEvent]:
     return merged
 
 
-def shape(event: GateEvent) -> tuple[object, ...]:
+def shape(event: AudioEvent) -> tuple[object, ...]:
     if isinstance(event, AudioChunk):
         return (event.start, event.end, event.boundary)
     return (type(event), event.at)

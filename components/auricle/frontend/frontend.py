@@ -14,8 +14,8 @@ from auricle.checkpoints.text_model import pool_targets
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnknownModel, UnsupportedValue
 from auricle.core.limits import MODEL, check
-from auricle.frontend.audio.chunks import GateEvent
-from auricle.frontend.audio.ingest import FeatureIngest, Ingest, Judge
+from auricle.frontend.audio.chunks import AudioEvent
+from auricle.frontend.audio.ingest import FeatureIngest, Ingest, TurnProbability
 from auricle.frontend.audio.turn_detection import TurnDetector
 from auricle.frontend.audio.voice_activity import VoiceDetector
 from auricle.frontend.capabilities import ServerCapabilities, server_capabilities, spoken_by
@@ -127,7 +127,7 @@ class Frontend:
             raise UnsupportedValue(NO_TURN_MODEL, param)
 
     @property
-    def judge(self) -> Judge | None:
+    def turn_probability(self) -> TurnProbability | None:
         """What says whether turns are over; None without a turn model."""
         return None if self.turns is None else self.turns.probability
 
@@ -135,7 +135,7 @@ class Frontend:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""
         return Lead(self.settings.ahead_seconds + late_seconds)
 
-    async def listened(self, ingest: Ingest | FeatureIngest, trace: str) -> list[GateEvent]:
+    async def listened(self, ingest: Ingest | FeatureIngest, trace: str) -> list[AudioEvent]:
         """Process the next slice of what a client sent; return what was found in it."""
         began = time.monotonic()
         events = await ingest.process()

@@ -14,7 +14,7 @@ from auricle.audio.mel import IncrementalLogMel
 from auricle.audio.pcm import Int16, to_float
 from auricle.audio.segmentation import SegmentLimits
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
 from auricle.frontend.audio.ingest import FeatureIngest
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from examples.log_mel_client import GRID, FeatureSender
@@ -125,7 +125,7 @@ def packet(start: int, first: int, samples: int, *, last: bool = False) -> bytes
     return pack(start, first, samples, frames, last=last, dtype="float32")
 
 
-async def heard(ingest: FeatureIngest, data: bytes) -> list[GateEvent]:
+async def heard(ingest: FeatureIngest, data: bytes) -> list[AudioEvent]:
     ingest.take(data)
     assert ingest.ready
     return await ingest.process()

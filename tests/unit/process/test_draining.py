@@ -12,7 +12,7 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.core.aio import within
 from auricle.core.errors import Overloaded
 from auricle.frontend.audio.chunks import AudioChunk
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.process.draining import Drain
 from auricle.processor.pools import EncodePool, PdPool, Placement
@@ -124,7 +124,7 @@ def test_a_gate_that_rests_can_be_followed_by_another_without_a_gap() -> None:
     probabilities = [*silence, *speech, *silence, *speech, *silence]
     audio = np.arange(len(probabilities) * VAD_FRAME, dtype=np.int16)
 
-    def released(gate: SpeechGate, first: int, last: int) -> list[AudioChunk]:
+    def released(gate: Endpointer, first: int, last: int) -> list[AudioChunk]:
         pieces = []
         for n in range(first, last):
             events = gate.push(audio[n * VAD_FRAME : (n + 1) * VAD_FRAME], [probabilities[n]])
@@ -132,20 +132,20 @@ def test_a_gate_that_rests_can_be_followed_by_another_without_a_gap() -> None:
         return pieces
 
     options = EndpointingOptions(0.5, 500, 300)
-    whole = released(SpeechGate(options), 0, len(probabilities))
-    one = SpeechGate(options)
+    whole = released(Endpointer(options), 0, len(probabilities))
+    one = Endpointer(options)
     assert one.resting_at == 0
     before = released(one, 0, 118)
     assert one.resting_at is not None
     assert before[-1].end <= one.resting_at
     begun = one.resting_at // VAD_FRAME
-    after = released(SpeechGate(options), begun, len(probabilities))
+    after = released(Endpointer(options), begun, len(probabilities))
     heard = sum(len(p.pcm) for p in before) + sum(len(p.pcm) for p in after)
     assert heard == sum(len(p.pcm) for p in whole)
 
 
 def test_a_gate_within_speech_does_not_rest() -> None:
-    gate = SpeechGate(EndpointingOptions(0.5, 500, 300))
+    gate = Endpointer(EndpointingOptions(0.5, 500, 300))
     gate.push(np.zeros(40 * VAD_FRAME, np.int16), [0.9] * 40)
     assert gate.resting_at is None
 

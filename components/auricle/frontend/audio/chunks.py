@@ -1,4 +1,4 @@
-"""What endpointing finds in a session's audio: pieces of speech, and its marks. No I/O."""
+"""The results of endpointing: chunks of speech, and marks. No I/O."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SpeechOnset:
 class SpeechEnd:
     """Speech ended at session sample `at`. Emitted once the silence was long enough.
 
-    `probability` is what the turn model said of it, where that has ended speech at once.
+    `probability` is the turn model's, if it has ended speech at once.
     """
 
     at: int
@@ -65,7 +65,7 @@ class SpeechEnd:
 class TurnPause:
     """Speech paused at session sample `at`: with this probability (0 to 1) the turn is over.
 
-    It goes on, with `TurnResumption`, or ends with `SpeechEnd`.
+    `TurnResumption` or `SpeechEnd` follows.
     """
 
     at: int
@@ -74,21 +74,21 @@ class TurnPause:
 
 @dataclass(frozen=True)
 class TurnResumption:
-    """The turn that had paused goes on at session sample `at`."""
+    """The turn that had paused continues at session sample `at`."""
 
     at: int
 
 
 Mark = SpeechOnset | SpeechEnd | TurnPause | TurnResumption
-GateEvent = AudioChunk | FeatureChunk | Mark
+AudioEvent = AudioChunk | FeatureChunk | Mark
 
 
-def merged(events: list[GateEvent]) -> list[GateEvent]:
-    """Join adjacent pieces that have no boundary between them; each sample is copied once."""
-    merged: list[GateEvent] = []
+def merged(events: list[AudioEvent]) -> list[AudioEvent]:
+    """Join adjacent chunks without a boundary between them; each sample is copied once."""
+    merged: list[AudioEvent] = []
     run: list[AudioChunk] = []
     for event in events:
-        if run and not (isinstance(event, AudioChunk) and _goes_on(run[-1], event)):
+        if run and not (isinstance(event, AudioChunk) and _adjacent(run[-1], event)):
             merged.append(_joined(run))
             run = []
         if isinstance(event, AudioChunk):
@@ -98,27 +98,23 @@ def merged(events: list[GateEvent]) -> list[GateEvent]:
     return [*merged, _joined(run)] if run else merged
 
 
-def _goes_on(piece: AudioChunk, following: AudioChunk) -> bool:
-    return piece.boundary == "none" and piece.end == following.start
+def _adjacent(chunk: AudioChunk, following: AudioChunk) -> bool:
+    return chunk.boundary == "none" and chunk.end == following.start
 
 
 def _joined(run: list[AudioChunk]) -> AudioChunk:
     if len(run) == 1:
         return run[0]
-    return AudioChunk(run[0].start, np.concatenate([piece.pcm for piece in run]), run[-1].boundary)
+    return AudioChunk(run[0].start, np.concatenate([chunk.pcm for chunk in run]), run[-1].boundary)
 
 
-# Splits the audio of several channels, sample by sample in turn, into one stream each. No I/O.
-
-
-class Interleaved:
-    """Splits one client's audio, in packets of any size, however they cut its samples."""
+class Deinterleaver:
+    """Splits interleaved audio, in packets of any size, into the samples of each channel."""
 
     def __init__(self, channels: int, sample_bytes: int) -> None:
-        """There are so many `channels`, with samples of so many bytes."""
         self._channels = channels
         self._sample_bytes = sample_bytes
-        self._part = b""  # of what all channels have at one time
+        self._part = b""  # an incomplete group of one sample for each channel
 
     def split(self, data: bytes) -> list[bytes]:
         """Return the whole samples of each channel that `data` completes."""
@@ -133,19 +129,3 @@ class Interleaved:
         samples = np.frombuffer(data, np.uint8, whole)
         samples = samples.reshape(-1, self._channels, self._sample_bytes)
         return [samples[:, number].tobytes() for number in range(self._channels)]
-
-
-# Listening without voice activity detection. No I/O.
-
-
-class OpenGate:
-    """Passes on all audio, for a session without voice activity detection."""
-
-    def __init__(self, start: int = 0) -> None:
-        self._next = start
-
-    def push(self, pcm: Int16) -> list[GateEvent]:
-        """Return the audio unchanged, as one piece."""
-        piece = AudioChunk(self._next, pcm)
-        self._next = piece.end
-        return [piece]

@@ -4,8 +4,8 @@ Only speech is sent to the processor, with some audio before and after it, so th
 is neither encoded nor decoded. During a silence that may turn out to be a pause or the end
 of speech, audio is held back; it is released if speech resumes.
 
-How long a silence ends speech is fixed, or depends on what a turn model says of the speech before
-it. The gate does not call the model: it stops where it wants to know, and goes on with the answer.
+The silence that ends speech is fixed, or depends on a turn model's result for the speech before it.
+The endpointer does not call the model: it stops at the question and continues with the answer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from auricle.config.frontend import PreRollMs, SilenceMs, SpeechThreshold
 from auricle.config.settings import FrontendSettings
 from auricle.frontend.audio.chunks import (
     AudioChunk,
-    GateEvent,
+    AudioEvent,
     SpeechEnd,
     SpeechOnset,
     TurnPause,
     TurnResumption,
     merged,
 )
-from auricle.frontend.audio.resume_state import GateMemory
+from auricle.frontend.audio.resume_state import EndpointerState
 from auricle.frontend.audio.turn_detection import LOOK_MS, TurnWait
 from auricle.protocol.sessions import Boundary
 
@@ -50,7 +50,7 @@ _HANGOVER = SAMPLE_RATE // 5
 
 
 class OwnValues(TypedDict, total=False):
-    """What a session may choose; see `EndpointingOptions.over`."""
+    """The values that a session may choose; see `EndpointingOptions.over`."""
 
     threshold: float | None
     min_silence_ms: int | None
@@ -75,7 +75,7 @@ class EndpointingOptions:
     def over(cls, settings: FrontendSettings, **own: Unpack[OwnValues]) -> EndpointingOptions:
         """Return the session's own values, and the server's where a value is None.
 
-        `recorded`: nobody waits for text, so that segments may be longer.
+        `recorded`: the client does not wait for text, so segments may be longer.
         """
         silence_ms = own.get("min_silence_ms")
         if silence_ms is None and own.get("recorded"):
@@ -102,17 +102,18 @@ class EndpointingOptions:
         return self.min_silence_ms if self.turns is None else LOOK_MS
 
 
-class SpeechGate:
-    """Passes on the speech of one session.
+class Endpointer:
+    """Finds the speech of one session.
 
     The result depends on the audio alone, not on how it was cut into packets, nor on whether
-    another gate goes on from `memory` with the audio from `kept_from` on. Calls must not overlap.
+    another endpointer continues from `state` with the audio from `kept_from`. Calls must not
+    overlap.
     """
 
     def __init__(
-        self, options: EndpointingOptions, start: int = 0, memory: GateMemory | None = None
+        self, options: EndpointingOptions, start: int = 0, state: EndpointerState | None = None
     ) -> None:
-        """The audio begins at session sample `start`; `memory` is that of the gate before."""
+        """The audio begins at session sample `start`; `state` is the previous endpointer's."""
         self._threshold = options.threshold
         self._low = max(options.threshold - _HYSTERESIS, 0.01)
         self._pre_roll = options.pre_roll_ms * SAMPLE_RATE // 1000
@@ -123,40 +124,40 @@ class SpeechGate:
         self._audio = np.zeros(0, np.int16)
         self._waiting: deque[float] = deque()  # probabilities of frames after a question
         self._asks = False
-        memory = memory or GateMemory(start, start, None, None, False)
+        state = state or EndpointerState(start, start, None, None)
         self._audio_start = start  # session sample at which the kept audio begins
-        self._decided = memory.decided  # session sample up to which probabilities are known
-        self._released = memory.released  # session sample up to which audio was passed on
-        self._onset = memory.onset  # where speech began that is not long enough yet
-        self._quiet_since = memory.quiet_since
-        self._speaking = memory.speaking
-        self._turn_start = memory.turn_start
-        self._turn_end = memory.turn_end  # where it ends if nobody speaks before
-        self._wait = memory.wait  # samples of this silence that end speech, once that is known
+        self._decided = state.decided  # session sample up to which probabilities are known
+        self._released = state.released  # session sample up to which audio was passed on
+        self._onset = state.onset  # where speech began that is not long enough yet
+        self._quiet_since = state.quiet_since
+        self._speaking = state.speaking
+        self._turn_start = state.turn_start
+        self._turn_end = state.turn_end  # where it ends without more speech
+        self._wait = state.wait  # samples of this silence that end speech, once that is known
 
-    def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[GateEvent]:
+    def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[AudioEvent]:
         """Take audio, and the speech probabilities of the frames that it completes.
 
-        `pcm` has shape (n,) and may have any length, including 0. If the gate `asks` afterwards,
-        it goes on with the `answer`.
+        `pcm` has shape (n,) and may have any length, including 0. If the endpointer `asks`
+        afterwards, it continues with the `answer`.
         """
         self._audio = np.concatenate([self._audio, pcm])
         self._waiting.extend(probabilities)
-        return self._go_on([])
+        return self._continue([])
 
     @property
     def asks(self) -> bool:
-        """Whether the gate wants to know how probable it is that the turn is over."""
+        """Whether the endpointer waits for the probability that the turn is over."""
         return self._asks
 
     @property
     def turn(self) -> Int16:
-        """The end of the turn's audio so far, which the question is about: (n,), at most 8 s."""
+        """The end of the turn's audio so far, for the turn model: (n,), at most 8 s."""
         begin = max(self._turn_start, self._decided - TURN_SAMPLES, self._audio_start)
         return self._audio[begin - self._audio_start : self._decided - self._audio_start]
 
-    def answer(self, probability: float) -> list[GateEvent]:
-        """Go on, as the turn is over with this probability (0 to 1)."""
+    def answer(self, probability: float) -> list[AudioEvent]:
+        """Continue: the turn is over with this probability (0 to 1)."""
         if not self._asks or self._turns is None or self._quiet_since is None:
             raise RuntimeError("an answer without a question")
         self._asks = False
@@ -164,19 +165,19 @@ class SpeechGate:
         turn_ms = self._turns.after(probability)
         self._turn_end = self._quiet_since + turn_ms * SAMPLE_RATE // 1000
         if self._decided - self._quiet_since >= self._wait:
-            return self._go_on(self._stop(self._quiet_since, probability))
-        return self._go_on([TurnPause(self._quiet_since, probability)])
+            return self._continue(self._stop(self._quiet_since, probability))
+        return self._continue([TurnPause(self._quiet_since, probability)])
 
-    def _go_on(self, events: list[GateEvent]) -> list[GateEvent]:
+    def _continue(self, events: list[AudioEvent]) -> list[AudioEvent]:
         while self._waiting and not self._asks:
             events += self._frame(self._waiting.popleft())
         self._forget()
         return merged(events)
 
-    def finish(self, probabilities: Iterable[float]) -> list[GateEvent]:
+    def finish(self, probabilities: Iterable[float]) -> list[AudioEvent]:
         """End the audio. `probabilities` belong to the last frame, which was padded with zeros.
 
-        The gate does not ask any more: no answer would matter.
+        The endpointer does not ask any more, because no answer would matter.
         """
         events = self.push(np.zeros(0, np.int16), probabilities)
         self._asks = False
@@ -191,9 +192,9 @@ class SpeechGate:
         return merged(events)
 
     @property
-    def memory(self) -> GateMemory:
-        """What another gate needs to go on from here. Not after `finish`."""
-        return GateMemory(
+    def state(self) -> EndpointerState:
+        """The state from which another endpointer can continue. Not after `finish`."""
+        return EndpointerState(
             self._decided,
             self._released,
             self._onset,
@@ -206,11 +207,11 @@ class SpeechGate:
 
     @property
     def kept_from(self) -> int:
-        """The session sample from which another gate needs the audio to go on."""
+        """The session sample from which another endpointer needs the audio."""
         return self._audio_start
 
     def turning_point(self, speech: int | None) -> int | None:
-        """Return the next session sample at which something can be decided, if that is known.
+        """Return the next session sample at which a decision is possible, if known.
 
         There, `speech` more samples are passed on, or a silence has become long enough.
         """
@@ -223,7 +224,7 @@ class SpeechGate:
 
     @property
     def decided(self) -> int:
-        """The session sample up to which is known what is speech."""
+        """The session sample up to which voice activity is known."""
         return self._decided
 
     @property
@@ -233,23 +234,23 @@ class SpeechGate:
 
     @property
     def resting_at(self) -> int | None:
-        """The session sample from which a new gate would give the same results.
+        """The session sample from which a new endpointer would give the same results.
 
-        None in speech, and as long as a turn may go on.
+        None in speech, and as long as a turn may continue.
         """
         return None if self._in_turn else self._audio_start
 
     @property
     def _in_turn(self) -> bool:
-        """Whether somebody who speaks now goes on with a turn."""
+        """Whether speech from now on would continue a turn."""
         return self._speaking or self._begin < self._turn_end
 
     @property
     def _begin(self) -> int:
-        """Where speech began that is not long enough yet, or else could begin."""
+        """Where speech began that is not long enough yet, or where it can begin next."""
         return self._decided if self._onset is None else self._onset
 
-    def _frame(self, probability: float) -> list[GateEvent]:
+    def _frame(self, probability: float) -> list[AudioEvent]:
         start = self._decided
         self._decided += VAD_FRAME
         if self._speaking:
@@ -262,15 +263,15 @@ class SpeechGate:
             return []
         return [*self._start(self._onset), *self._release(self._decided)]
 
-    def _start(self, onset: int) -> list[GateEvent]:
+    def _start(self, onset: int) -> list[AudioEvent]:
         self._speaking, self._onset, self._quiet_since = True, None, None
         self._released = max(self._released, onset - self._pre_roll, self._audio_start)
         if onset >= self._turn_end:
             self._turn_start = self._released
         return [SpeechOnset(onset)]
 
-    def _frame_of_speech(self, probability: float, start: int) -> list[GateEvent]:
-        resumed: list[GateEvent] = []
+    def _frame_of_speech(self, probability: float, start: int) -> list[AudioEvent]:
+        resumed: list[AudioEvent] = []
         if probability >= self._threshold:
             if self._wait is not None:
                 resumed.append(TurnResumption(start))
@@ -293,22 +294,21 @@ class SpeechGate:
         """Samples of this silence after which something is decided."""
         return self._shortest if self._wait is None else self._wait
 
-    def _stop(self, quiet_since: int, probability: float | None = None) -> list[GateEvent]:
-        """End speech, at once because of what the turn model has said, or after a silence."""
+    def _stop(self, quiet_since: int, probability: float | None = None) -> list[AudioEvent]:
+        """End speech: at once, with the turn model's `probability`, or after a silence."""
         stopped = SpeechEnd(quiet_since, probability)
         self._speaking, self._quiet_since, self._wait = False, None, None
         return [*self._release(quiet_since + self._hangover, "endpoint"), stopped]
 
-    def _release(self, until: int, boundary: Boundary = "none") -> list[GateEvent]:
+    def _release(self, until: int, boundary: Boundary = "none") -> list[AudioEvent]:
         until = min(until, self._audio_start + len(self._audio))
         first, last = (s - self._audio_start for s in (self._released, until))
-        piece = AudioChunk(self._released, self._audio[first:last], boundary)
+        chunk = AudioChunk(self._released, self._audio[first:last], boundary)
         self._released = max(self._released, until)
-        return [piece] if len(piece.pcm) or boundary != "none" else []
+        return [chunk] if len(chunk.pcm) or boundary != "none" else []
 
     def _forget(self) -> None:
-        """Drop audio that nobody needs any more; keep the pre-roll of a possible onset, and what
-        the turn model would hear."""
+        """Drop audio except the pre-roll of a possible onset, and the turn model's input."""
         keep = self._released
         if not self._speaking:
             keep = max(keep, self._begin - self._pre_roll)

@@ -1,24 +1,24 @@
-"""Audio that is held back until there is enough of it is passed on anyway if nothing more comes."""
+"""Audio is held back until it is enough for a decision, or until no more audio follows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-# A packet of a live client that is late by less is waited for, whose audio is otherwise looked at
-# more often than it need be. In real time the longest tick (160 ms) is full before 250 ms.
+# The wait for a live client's next packet: without it its audio would be processed more often than
+# necessary. In real time the longest tick (160 ms) is full before 250 ms.
 _QUIET_SECONDS = 0.06
 _LONGEST_SECONDS = 0.25
-# A loop that is late runs its timers before it reads what has come meanwhile.
+# A loop that is late runs its timers before it reads the data that arrived meanwhile.
 _UNREAD_SECONDS = 0.001
 
 
 class HoldTimer:
-    """Calls `due` once nothing has followed what is held for too long.
+    """Calls `due` if no packet has followed the held audio for too long.
 
     That is 60 ms, or twice the time between the last two packets if that is more, but never later
-    than 250 ms after the first of what is held. Packets that come more seldom are not waited for.
-    Call methods on the event loop. There is one timer at most, and none while nothing is held.
+    than 250 ms after the first held packet. Packets with longer gaps are not waited for. Call
+    methods on the event loop. There is one timer at most, and none while nothing is held.
     """
 
     def __init__(self, due: Callable[[], None]) -> None:
@@ -26,11 +26,11 @@ class HoldTimer:
         self._first: float | None = None
         self._last = 0.0
         self._quiet = _QUIET_SECONDS
-        self._reads = False  # what has come is being read, then it is due
+        self._reads = False  # data that has arrived is read first, then the audio is due
         self._timer: asyncio.Handle | None = None
 
     def held(self) -> None:
-        """More has come, and something is held."""
+        """More audio has arrived, and some of it is held."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         late = 2 * (now - self._last)
@@ -39,10 +39,10 @@ class HoldTimer:
         if self._first is None:
             self._first = now
             if self._timer is None:
-                self._timer = loop.call_later(_QUIET_SECONDS, self._look)
+                self._timer = loop.call_later(_QUIET_SECONDS, self._check)
 
     def released(self) -> None:
-        """More has come, and nothing is held any more."""
+        """More audio has arrived, and none of it is held."""
         self._last = asyncio.get_running_loop().time()
         self._first = None
 
@@ -53,7 +53,7 @@ class HoldTimer:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._first is None:
             self._reads = False
@@ -62,10 +62,10 @@ class HoldTimer:
         left = min(self._last + self._quiet, self._first + _LONGEST_SECONDS) - loop.time()
         if left > 0:
             self._reads = False
-            self._timer = loop.call_later(min(left, _QUIET_SECONDS), self._look)
+            self._timer = loop.call_later(min(left, _QUIET_SECONDS), self._check)
         elif not self._reads:
             self._reads = True
-            self._timer = loop.call_later(_UNREAD_SECONDS, self._look)
+            self._timer = loop.call_later(_UNREAD_SECONDS, self._check)
         else:
             self._reads = False
             self._first = None
@@ -73,14 +73,14 @@ class HoldTimer:
 
 
 class Holding:
-    """Passes on what one session holds back of its audio.
+    """Passes on the audio that one session holds back.
 
-    All work on the audio is done within `async with`, one after the other; `run` is a task beside
-    the one that reads what the client sends.
+    All work on the audio is done within `async with`, one after the other; `run` is a task of its
+    own, next to the client's reader.
     """
 
     def __init__(self, holds: Callable[[], bool], pass_on: Callable[[], Awaitable[None]]) -> None:
-        """`pass_on` processes what is held, if the session `holds` any."""
+        """`pass_on` processes the held audio, if the session `holds` any."""
         self._holds = holds
         self._pass_on = pass_on
         self._lock = asyncio.Lock()
@@ -101,11 +101,11 @@ class Holding:
 
     @property
     def busy(self) -> bool:
-        """Whether audio is being processed, so that nothing can be said of the session yet."""
+        """Whether audio is being processed, so that the session's state is not known yet."""
         return self._lock.locked()
 
     async def run(self) -> None:
-        """Pass on what is held whenever it is due. Raises what `pass_on` raises."""
+        """Pass on held audio whenever it is due. Raises the errors of `pass_on`."""
         try:
             while True:
                 await self._due.wait()
@@ -116,7 +116,7 @@ class Holding:
             self._timer.close()
 
     def close(self) -> None:
-        """The audio has ended: what is still held is not passed on any more."""
+        """The audio has ended: audio that is still held is dropped."""
         self._closed = True
         self._due.clear()
         self._timer.close()

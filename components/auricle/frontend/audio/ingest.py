@@ -1,4 +1,4 @@
-"""Turns a client's bytes into pieces of speech, and into events when speech starts and stops."""
+"""Converts a client's bytes into chunks of speech, and events where speech starts and stops."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from auricle.audio.features import FeaturePacket, check_features, final_frames, 
 from auricle.audio.pcm import Int16, PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import FeatureChunk, GateEvent, OpenGate
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint, VoiceMemory
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
+from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint, SavedVoiceState
 from auricle.frontend.audio.voice_activity import VoiceDetector
 
 # Packets of 20 ms would cost five times as many calls as packets of 100 ms. Bytes are therefore
@@ -23,18 +23,18 @@ _HELD_SECONDS = 2 * VAD_FRAME / SAMPLE_RATE
 # Without voice activity detection: a client that sends single samples must not cost an object for
 # each of them.
 _HELD_SECONDS_OPEN = 0.01
-# A session that says what it waits for is looked at this often, if nothing is decided before:
-# looking costs as much as 30 ms of voice activity detection do.
+# The most frames between two decisions of a session whose processor states how much speech it
+# needs: a decision costs as much as 30 ms of voice activity detection.
 _TICK_FRAMES = 5
 _SHORTEST_TICK_FRAMES = 2
-# Audio is processed in slices of at most so much, each of which takes about a millisecond of the
-# event loop, so that no frame is too large to leave the loop to others in between.
+# Audio is processed in slices. Each takes about a millisecond of the event loop, so that others are
+# served in between however large a frame is.
 _SLICE_SECONDS = 1.0
 _SLICE_BYTES = 1 << 15
 
 
-# Returns the probability that the turn is over that ends with this audio.
-Judge = Callable[[Int16], Awaitable[float]]
+# Returns the probability that the turn which ends with this audio is over.
+TurnProbability = Callable[[Int16], Awaitable[float]]
 
 
 class Ingest:
@@ -51,24 +51,25 @@ class Ingest:
         encoding: str,
         detector: VoiceDetector,
         options: EndpointingOptions | None,
-        start: ListeningPoint = BEGIN,
+        start: AudioCheckpoint = BEGIN,
         skip: int = 0,
-        judge: Judge | None = None,
+        turn_probability: TurnProbability | None = None,
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
-        Without `options` all audio is passed on. Listening goes on at `start`, before which the
-        client sends `skip` 16 kHz samples for the resampler. `judge` is needed if `options` has
-        `turns`.
+        Without `options` all audio is passed on. Endpointing continues at `start`, before which the
+        client sends `skip` 16 kHz samples for the resampler. `turn_probability` is required if
+        `options` has `turns`.
         """
         self._pcm = PcmStream(sample_rate, encoding, skip)
         self._detector = detector
-        self._judge = judge
+        self._turn_probability = turn_probability
         self._voice = VoiceState() if start.voice is None else start.voice.state()
-        # Up to there voice activity is known: the audio is for the gate only.
+        # Voice activity is known up to there: the audio is for the endpointer only.
         self._decided = start.sample if start.gate is None else start.gate.decided
-        self._gate = None if options is None else SpeechGate(options, start.sample, start.gate)
-        self._open_gate = OpenGate(start.sample)
+        self._endpointer = (
+            None if options is None else Endpointer(options, start.sample, start.gate)
+        )
         self._ended = False
         self._held = bytearray()
         held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
@@ -84,18 +85,18 @@ class Ingest:
         self._held += data
 
     def expect(self, speech: int | None) -> int:
-        """Hold audio back until something can be decided; return how many bytes more that takes.
+        """Hold audio back until a decision is possible; return how many more bytes that takes.
 
-        That is once `speech` more samples have been passed on, if it is known how many the
-        processor waits for, once a silence is long enough, or else after 160 ms. What the client
-        does not complete is passed on by `Holding`.
+        A decision is possible once `speech` more samples have been passed on, if known, once a
+        silence is long enough, or after 160 ms. `Holding` passes on audio that the client does not
+        complete.
         """
         at = self.total_samples
-        if self._gate is None:
+        if self._endpointer is None:
             until = at + max(1, min(self._tick, self._tick if speech is None else speech))
         else:
-            decided = self._gate.decided
-            turning = self._gate.turning_point(speech)
+            decided = self._endpointer.decided
+            turning = self._endpointer.turning_point(speech)
             wanted = self._tick if turning is None else min(self._tick, turning - decided)
             until = decided + -(-wanted // VAD_FRAME) * VAD_FRAME
         missing = -(-(until - at) * self._rate // SAMPLE_RATE) * self._pcm.sample_bytes
@@ -112,23 +113,23 @@ class Ingest:
         """Whether bytes were taken that are not processed."""
         return bool(self._held)
 
-    async def process(self) -> list[GateEvent]:
+    async def process(self) -> list[AudioEvent]:
         """Process the next slice: at most a second of audio, and 32 KiB."""
         return await self._through_gate(self._pcm.push(self._next_slice()))
 
-    async def end(self) -> list[GateEvent]:
-        """End the input, of which no slice is `ready`. Raises ProtocolError within a sample."""
+    async def end(self) -> list[AudioEvent]:
+        """End the input after the last slice that was `ready`. Raises ProtocolError in a sample."""
         pcm = self._pcm.push(self._next_slice())
         events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
         self._ended = True
-        if self._gate is None:
+        if self._endpointer is None:
             return events
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-        return events + self._gate.finish(await self._detector.detect(self._voice, frames))
+        return events + self._endpointer.finish(await self._detector.detect(self._voice, frames))
 
     @property
     def heard_samples(self) -> int:
-        """The 16 kHz samples that the client sent, as far as they are processed."""
+        """The processed 16 kHz samples that the client sent."""
         return self.total_samples
 
     @property
@@ -137,17 +138,17 @@ class Ingest:
 
         None within speech, and without endpointing.
         """
-        return None if self._gate is None else self._gate.resting_at
+        return None if self._endpointer is None else self._endpointer.resting_at
 
     @property
-    def point(self) -> ListeningPoint:
-        """Where another frontend can go on listening, as if it had listened so far."""
-        if self._gate is None:
-            return ListeningPoint(self.total_samples, self.total_samples, self.total_samples)
+    def point(self) -> AudioCheckpoint:
+        """The checkpoint from which another frontend can continue."""
+        if self._endpointer is None:
+            return AudioCheckpoint(self.total_samples, self.total_samples, self.total_samples)
         if self._ended:
-            return ListeningPoint(self.total_samples, self._gate.passed, self.total_samples)
-        at, voice = self._gate.kept_from, VoiceMemory.of(self._voice)
-        return ListeningPoint(at, self._gate.passed, at, self._gate.memory, voice)
+            return AudioCheckpoint(self.total_samples, self._endpointer.passed, self.total_samples)
+        at, voice = self._endpointer.kept_from, SavedVoiceState.of(self._voice)
+        return AudioCheckpoint(at, self._endpointer.passed, at, self._endpointer.state, voice)
 
     def drop(self) -> None:
         """End the input and discard the bytes that are held; they count as processed."""
@@ -159,44 +160,39 @@ class Ingest:
         del self._held[: self._slice_bytes]
         return taken
 
-    async def _through_gate(self, pcm: Int16) -> list[GateEvent]:
+    async def _through_gate(self, pcm: Int16) -> list[AudioEvent]:
         known = max(0, self._decided - self.total_samples)
         self.total_samples += len(pcm)
-        if self._gate is None:
-            return self._open_gate.push(pcm) if len(pcm) else []
+        if self._endpointer is None:
+            return [AudioChunk(self.total_samples - len(pcm), pcm)] if len(pcm) else []
         frames = self._voice.frames(pcm[known:])
-        events = self._gate.push(pcm, await self._detector.detect(self._voice, frames))
-        while self._gate.asks:
-            if self._judge is None:
+        events = self._endpointer.push(pcm, await self._detector.detect(self._voice, frames))
+        while self._endpointer.asks:
+            if self._turn_probability is None:
                 raise RuntimeError("endpointing by turns needs a turn model")
-            events += self._gate.answer(await self._judge(self._gate.turn))
+            events += self._endpointer.answer(await self._turn_probability(self._endpointer.turn))
         return events
 
 
 def _tick(options: EndpointingOptions | None) -> int:
-    """Samples from one look at the audio to the next: less than half of a silence that counts."""
+    """The most samples between two decisions: less than half of a silence that counts."""
     if options is None:
         return _TICK_FRAMES * VAD_FRAME
     third = options.shortest_ms * SAMPLE_RATE // 3000 // VAD_FRAME
     return min(_TICK_FRAMES, max(_SHORTEST_TICK_FRAMES, third)) * VAD_FRAME
 
 
-# Turns features that the client computed into pieces for the processor.
-#
-# The client also does its own voice activity detection and endpointing.
-
-
 class FeatureIngest:
-    """Takes the place of `Ingest` for one session that sends features.
+    """The counterpart of `Ingest` for a client that computes features and does its endpointing.
 
     `total_samples` is the session sample at which the last packet ended. Calls must be made
     on the event loop and must not overlap.
     """
 
     def __init__(
-        self, dtype: str, max_segment_seconds: float, start: ListeningPoint = BEGIN
+        self, dtype: str, max_segment_seconds: float, start: AudioCheckpoint = BEGIN
     ) -> None:
-        """`dtype` is that of the features, one of `audio.features.DTYPES`.
+        """`dtype` is the features', one of `audio.features.DTYPES`.
 
         The next segment begins at `start` or later.
         """
@@ -205,7 +201,7 @@ class FeatureIngest:
         self._taken: deque[bytes] = deque()
         self._open: FeaturePacket | None = None  # the latest packet of the open segment
         self.total_samples = start.sample
-        # Samples that features came for. The silence in between is the client's word only.
+        # Samples with features. The silence in between is only the client's claim.
         self.heard_samples = start.heard
 
     def take(self, data: bytes) -> None:
@@ -226,7 +222,7 @@ class FeatureIngest:
         """As `ready`: no packet waits for another."""
         return self.ready
 
-    async def process(self) -> list[GateEvent]:
+    async def process(self) -> list[AudioEvent]:
         """Process the next packet. Raises ProtocolError if it is wrong, or out of order."""
         packet = unpack(self._taken.popleft(), self._dtype)
         check_features(packet, self._max_segment_seconds)
@@ -243,13 +239,13 @@ class FeatureIngest:
         return self.total_samples if self._open is None else None
 
     @property
-    def point(self) -> ListeningPoint | None:
-        """Where another frontend can go on listening; None within a segment."""
+    def point(self) -> AudioCheckpoint | None:
+        """The checkpoint from which another frontend can continue; None within a segment."""
         if self._open is not None:
             return None
-        return ListeningPoint(self.total_samples, self.total_samples, self.heard_samples)
+        return AudioCheckpoint(self.total_samples, self.total_samples, self.heard_samples)
 
-    async def end(self) -> list[GateEvent]:
+    async def end(self) -> list[AudioEvent]:
         """End the input. Raises ProtocolError within a segment."""
         if self._open is not None:
             raise ProtocolError("the last segment of features has no last packet (flag 1)")
@@ -278,7 +274,7 @@ class FeatureIngest:
 def _check_following(before: FeaturePacket, packet: FeaturePacket) -> None:
     """Raise ProtocolError unless `packet` follows `before` within its segment.
 
-    It brings something new: packets that cost work and bring no audio would cost without end.
+    It must contain new audio: otherwise packets would cost work without end.
     """
     if packet.segment_start != before.segment_start:
         raise ProtocolError(

@@ -1,7 +1,7 @@
-"""Where listening to a session can go on: what voice activity and endpointing remember, as data.
+"""The state of voice activity detection and endpointing as data, from which they can continue.
 
-From such a point, and with the audio from its `sample` on, another frontend finds the same speech
-and the same pauses as the first one would have.
+From a checkpoint, with the audio from its `sample` on, another frontend finds the same speech and
+the same pauses as the first one would have.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from auricle.audio.voice_activity import VoiceState
 _WARM_UP = SAMPLE_RATE // 10
 
 
-class GateMemory(msgspec.Struct, frozen=True, array_like=True):
-    """What a `SpeechGate` remembers beside the audio it keeps; see there.
+class EndpointerState(msgspec.Struct, frozen=True, array_like=True):
+    """The state of an `Endpointer`, without the audio it keeps; see there.
 
-    All are session samples, but `wait`, which is a number of samples. Speech before `turn_end` goes
-    on with the turn that began at `turn_start`.
+    All are session samples, except `wait`, which is a number of samples. Speech before `turn_end`
+    continues the turn that began at `turn_start`.
     """
 
     decided: int
@@ -35,21 +35,21 @@ class GateMemory(msgspec.Struct, frozen=True, array_like=True):
     turn_end: int = 0
 
 
-class VoiceMemory(msgspec.Struct, frozen=True, array_like=True):
+class SavedVoiceState(msgspec.Struct, frozen=True, array_like=True):
     """A `VoiceState` after its last whole frame: both arrays as float32, little-endian."""
 
     recurrent: bytes
     context: bytes
 
     @classmethod
-    def of(cls, state: VoiceState) -> VoiceMemory:
-        """Return the memory of `state`; its samples that fill no frame yet are left out."""
+    def of(cls, state: VoiceState) -> SavedVoiceState:
+        """Save `state`, without the samples of an incomplete frame."""
         return cls(
             *(part.astype("<f4", copy=False).tobytes() for part in (state.recurrent, state.context))
         )
 
     def state(self) -> VoiceState:
-        """Return a state that goes on from here."""
+        """Return a state that continues from here."""
         fresh = VoiceState()
         return VoiceState(
             np.frombuffer(self.recurrent, "<f4").reshape(fresh.recurrent.shape),
@@ -57,22 +57,22 @@ class VoiceMemory(msgspec.Struct, frozen=True, array_like=True):
         )
 
 
-class ListeningPoint(msgspec.Struct, frozen=True, array_like=True):
-    """Where listening can go on, given the audio from session sample `sample` (16 kHz) on.
+class AudioCheckpoint(msgspec.Struct, frozen=True, array_like=True):
+    """The state from which endpointing can continue, given the audio from session sample `sample`.
 
     Speech up to session sample `passed` was passed on before. The client had sent `heard` samples
-    before `sample`; with features that is less, because silence is not sent. `gate` and `voice`
-    are None where there is nothing to remember.
+    (16 kHz) before `sample`; with features that is less, because silence is not sent. `gate` and
+    `voice` are None without any state.
     """
 
     sample: int = 0
     passed: int = 0
     heard: int = 0
-    gate: GateMemory | None = None
-    voice: VoiceMemory | None = None
+    gate: EndpointerState | None = None
+    voice: SavedVoiceState | None = None
 
 
-BEGIN = ListeningPoint()
+BEGIN = AudioCheckpoint()
 
 
 def client_sample(sample: int, rate: int) -> int:

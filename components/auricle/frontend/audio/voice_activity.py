@@ -1,7 +1,7 @@
 """Voice activity detection for all sessions of this frontend, batched, in one worker thread.
 
-A stream waits for the probabilities of its frames before it has more computed, so no stream can
-queue more than one call's, and there is no queue for all that one of them could fill.
+A stream waits for the probabilities of its frames before the next call, so that each stream has one
+call in the queue at most.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from auricle.core.aio import within
 from auricle.core.errors import AuricleError
 
 _ROUND_DEADLINE_SECONDS = 30.0
-# Frames of each stream per round (160 ms): what a live stream has at a time. It waits for one
+# Frames of each stream per round (160 ms), as many as a live stream has at a time. It waits for one
 # round of the others at most, however much they have sent.
 _ROUND_FRAMES = 5
 # Rounds per tick (1 s of audio of each stream), which bounds what streams that are sent faster
 # than real time cost.
 _ROUNDS = 6
-# Time from the start of one tick to the next. Streams that arrive in between share a round, and
-# from four on calls of the model, which cost little more for thirty streams than for four.
+# Time from the start of one tick to the next. Streams that arrive in between share a round. Four or
+# more share calls of the model, which cost little more for thirty streams than for four.
 _TICK_SECONDS = 0.02
 
 
 class VoiceModel(Protocol):
-    """Computes probabilities; implemented by `audio.voice_activity.VoiceActivityModel`."""
+    """A model such as `audio.voice_activity.VoiceActivityModel`; tests have others."""
 
     def probabilities(self, streams: Sequence[tuple[VoiceState, Floats]]) -> list[Floats]:
         """Return each stream's speech probabilities, float32 (n,), for its frames (n, 512)."""
@@ -38,7 +38,7 @@ class VoiceModel(Protocol):
 
 @dataclass
 class _Job:
-    """The frames of one stream, shape (n, 512), that still wait, and the results so far."""
+    """The waiting frames of one stream, shape (n, 512), and the results so far."""
 
     state: VoiceState
     frames: Floats
@@ -47,13 +47,13 @@ class _Job:
 
 
 class VoiceDetector:
-    """Computes speech probabilities of many streams, round by round, each getting its turn.
+    """Computes speech probabilities of many streams, in rounds of a few frames of each.
 
     All methods must be called on one event loop; the model runs in a thread of its own.
     """
 
     def __init__(self, model: Callable[[], VoiceModel] = VoiceActivityModel) -> None:
-        """`model` makes the model; `load` calls it, in the model's thread."""
+        """`load` calls `model` in the model's thread."""
         self._new_model = model
         self._jobs: list[_Job] = []
         self._arrived = asyncio.Event()

@@ -12,7 +12,7 @@ import msgspec
 
 from auricle.core.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.core.limits import query_fields
-from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
@@ -177,7 +177,7 @@ class VapiCalls:
     ) -> None:
         """Feed the channels until draining ends the sessions."""
         idle = self._frontend.settings.idle_timeout_seconds
-        interleaved = Interleaved(len(channels), sample_bytes=2)
+        interleaved = Deinterleaver(len(channels), sample_bytes=2)
         while (
             message := await engine.receive(lambda: socket.receive(idle, "the next audio packet"))
         ) is not None:

@@ -26,8 +26,8 @@ from auricle.audio.recording import PickedChannel, RecordingLimits, read_recordi
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.core.errors import AuricleError, TooCostly, UndecodableAudio
-from auricle.frontend.audio.chunks import GateEvent, OpenGate
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.recordings.parts import DecodedSamples, PartCutter, RecordingPart
 from auricle.frontend.recordings.sandbox import ProcessLimits, confine
 
@@ -169,18 +169,20 @@ class _Gate:
     """Voice activity detection and endpointing of one recording."""
 
     def __init__(self, options: EndpointingOptions | None, model: VoiceActivitySequence) -> None:
-        self._open = OpenGate()
-        self._gate = None if options is None else SpeechGate(options)
+        self._samples = 0
+        self._gate = None if options is None else Endpointer(options)
         self._voice = VoiceState()
         self._model = model
 
-    def push(self, pcm: Int16) -> list[GateEvent]:
+    def push(self, pcm: Int16) -> list[AudioEvent]:
         if self._gate is None:
-            return self._open.push(pcm)
+            chunk = AudioChunk(self._samples, pcm)
+            self._samples = chunk.end
+            return [chunk]
         frames = self._voice.frames(pcm)
         return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
 
-    def finish(self) -> list[GateEvent]:
+    def finish(self) -> list[AudioEvent]:
         if self._gate is None:
             return []
         frames = self._voice.frames(np.zeros(0, np.int16), last=True)

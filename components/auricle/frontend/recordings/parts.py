@@ -9,7 +9,7 @@ import numpy as np
 
 from auricle.audio.pcm import Int16
 from auricle.audio.segmentation import Mark, SegmentLimits, after_cut
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 
 
 class RecordingPart(msgspec.Struct, frozen=True, tag="Part"):
@@ -42,7 +42,7 @@ class PartCutter:
         self._length = 0  # samples of all pieces
         self._marks: list[Mark] = []
 
-    def push(self, events: Iterable[GateEvent]) -> Iterator[RecordingPart]:
+    def push(self, events: Iterable[AudioEvent]) -> Iterator[RecordingPart]:
         """Yield the parts that these events complete."""
         for event in events:
             if isinstance(event, AudioChunk):

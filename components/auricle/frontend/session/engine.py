@@ -16,11 +16,11 @@ from typing import Any, Generic, TypeVar
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import LoopTurn, first_failure_or
 from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable
-from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.holding import Holding
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
-from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint
+from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint
 from auricle.frontend.audio.turn_detection import Silence, TurnWait
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorLink
@@ -61,7 +61,7 @@ class AudioIntake(Generic[AnyIngest]):
 
     # ── what subclasses implement ───────────────────────────────────────────
 
-    async def deliver(self, events: list[GateEvent]) -> None:
+    async def deliver(self, events: list[AudioEvent]) -> None:
         """Process what endpointing found."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class Channel(AudioIntake[AnyIngest]):
         super().__init__(frontend, speaker, ingest)
         self._link = link
 
-    async def found(self, events: list[GateEvent]) -> None:
+    async def found(self, events: list[AudioEvent]) -> None:
         """Endpointing found `events`, before the processor gets the speech: text may follow at
         once."""
 
@@ -171,7 +171,7 @@ class Channel(AudioIntake[AnyIngest]):
         """See `Ingest.expect`."""
         return self.ingest.expect(self._link.missing)
 
-    async def deliver(self, events: list[GateEvent]) -> None:
+    async def deliver(self, events: list[AudioEvent]) -> None:
         """Send speech to the processor."""
         await self.found(events)
         for event in events:
@@ -227,7 +227,7 @@ class TextChannel(Channel[Ingest]):
         """End the speech so far, return where that was, and listen to what follows."""
         await self.end_speech()
         at = self.heard_samples
-        start = ListeningPoint(at, at, at)
+        start = AudioCheckpoint(at, at, at)
         self.follow_with(_ingest(self._frontend, self._options, start, silence))
         return at
 
@@ -263,7 +263,7 @@ class TextChannel(Channel[Ingest]):
 
 
 def _ingest(
-    frontend: Frontend, options: ChannelOptions, start: ListeningPoint, silence: Silence | None
+    frontend: Frontend, options: ChannelOptions, start: AudioCheckpoint, silence: Silence | None
 ) -> Ingest:
     turns = silence if isinstance(silence, TurnWait) else None
     silence_ms = None if isinstance(silence, TurnWait) else silence
@@ -275,7 +275,7 @@ def _ingest(
         frontend.detector,
         endpointing,
         start=start,
-        judge=frontend.judge,
+        turn_probability=frontend.turn_probability,
     )
 
 

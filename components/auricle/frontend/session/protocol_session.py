@@ -12,7 +12,7 @@ from typing import Protocol
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import LoopTurn
 from auricle.core.errors import AuricleError, DeadlineExceeded
-from auricle.frontend.audio.chunks import GateEvent, Interleaved
+from auricle.frontend.audio.chunks import AudioEvent, Deinterleaver
 from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import AudioOptions, Reply, encode
@@ -28,7 +28,7 @@ class EventSerializer(Protocol):
     Positions are session samples (16 kHz).
     """
 
-    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+    def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
         """Endpointing has found `events` up to sample `until`.
 
         The processor gets the chunks only afterwards, because their text may follow at once.
@@ -149,7 +149,7 @@ class SpokenChannel(TextChannel):
         at = await self.listen_anew(self._silence)
         await self._send(lambda: self._serializer.on_finalized(at))
 
-    async def found(self, events: Sequence[GateEvent]) -> None:
+    async def found(self, events: Sequence[AudioEvent]) -> None:
         """Send messages on speech and silences."""
         until = self.heard_samples
         await self._send(lambda: self._serializer.on_endpointing(events, until))
@@ -183,7 +183,7 @@ class ProtocolSession:
         ]
         self._engine = SessionEngine(frontend, *self._channels)
         sample_bytes = 2 if options.encoding == "pcm_s16le" else 1
-        self._interleaved = Interleaved(options.channels, sample_bytes)
+        self._interleaved = Deinterleaver(options.channels, sample_bytes)
         self._digest = hashlib.sha256()
         self._created = datetime.now(UTC)
         self._loop_turn = LoopTurn()

@@ -17,7 +17,7 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.config.frontend import MIN_SILENCE_MS
 from auricle.frontend.audio.chunks import (
     AudioChunk,
-    GateEvent,
+    AudioEvent,
     SpeechEnd,
     SpeechOnset,
     TurnPause,
@@ -220,7 +220,7 @@ class Turns:
         self._eager_found = False  # in that silence
         self._probability = 0.0  # the turn model's, for that silence
 
-    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+    def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
         """Endpointing has found `events` up to sample `until`."""
         replies: list[Reply] = []
         for event in events:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd, SpeechOnset
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from tests.fakes.pieces import joined, shape
 
 pytestmark = pytest.mark.unit
@@ -24,9 +24,9 @@ def audio(frames: int) -> np.ndarray:
     return np.arange(frames * VAD_FRAME, dtype=np.int64).astype(np.int16)
 
 
-def run(probabilities: list[float], rest: int = 0) -> list[GateEvent]:
+def run(probabilities: list[float], rest: int = 0) -> list[AudioEvent]:
     """Everything at once, then the end."""
-    gate = SpeechGate(OPTIONS)
+    gate = Endpointer(OPTIONS)
     samples = audio(len(probabilities) + 1)[: len(probabilities) * VAD_FRAME + rest]
     return joined([*gate.push(samples, probabilities), *gate.finish([0.0] if rest else [])])
 
@@ -74,7 +74,7 @@ def test_the_pre_roll_does_not_repeat_what_was_let_through() -> None:
 
 
 def test_a_word_cut_off_by_the_end_of_the_audio_is_let_through_to_the_last_sample() -> None:
-    gate = SpeechGate(OPTIONS)
+    gate = Endpointer(OPTIONS)
     samples = audio(12)[: 11 * VAD_FRAME + 100]
     events = gate.push(samples, [0.0] * 9 + [0.9] * 2) + gate.finish([0.9])
     pieces = [e for e in events if isinstance(e, AudioChunk)]
@@ -90,7 +90,7 @@ def test_a_word_cut_off_by_the_end_of_the_audio_is_let_through_to_the_last_sampl
 )
 def test_packets_do_not_show(probabilities: list[float], packets: list[int]) -> None:
     samples = audio(len(probabilities))
-    gate, events, at, frame = SpeechGate(OPTIONS), [], 0, 0
+    gate, events, at, frame = Endpointer(OPTIONS), [], 0, 0
     for size in [*packets, len(samples)]:
         packet = samples[at : at + size]
         at += len(packet)

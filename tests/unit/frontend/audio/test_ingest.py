@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.ingest import Ingest
 from auricle.frontend.protocols.realtime.events import Append, parse_event
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(0.5, 300, 200)
 
 
-async def heard(ingest: Ingest, frames: list[bytes]) -> tuple[list[GateEvent], int]:
+async def heard(ingest: Ingest, frames: list[bytes]) -> tuple[list[AudioEvent], int]:
     """All events, and the most samples that one step gave."""
     events, largest = [], 0
     for frame in frames:
@@ -61,7 +61,7 @@ async def test_a_frame_of_a_megabyte_is_processed_in_slices(
 def test_the_cuts_do_not_show(sizes: list[int], endpointing: bool) -> None:
     data, options = speech_like(40_000), OPTIONS if endpointing else None
 
-    def events(frames: list[bytes]) -> list[GateEvent]:
+    def events(frames: list[bytes]) -> list[AudioEvent]:
         ingest = Ingest(16_000, "pcm_s16le", InstantDetector(), options)
         return joined(asyncio.run(heard(ingest, frames))[0])
 
@@ -85,12 +85,12 @@ PACKET = 640  # bytes: 20 ms
 GRID = 10_240
 
 
-async def looked_at(ingest: Ingest, data: bytes, grid: int) -> tuple[list[GateEvent], list[int]]:
+async def looked_at(ingest: Ingest, data: bytes, grid: int) -> tuple[list[AudioEvent], list[int]]:
     """All events of audio that comes in packets, and the session samples at which it was looked at.
 
     The processor has work at every `grid` samples of a segment.
     """
-    events: list[GateEvent] = []
+    events: list[AudioEvent] = []
     looks, at, passed = [], 0, 0
     while at < len(data):
         wanted = ingest.expect(grid - passed % grid)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.frontend.audio.chunks import Interleaved
+from auricle.frontend.audio.chunks import Deinterleaver
 
 pytestmark = pytest.mark.unit
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 def test_each_channel_gets_its_own_whole_samples(
     channels: int, sample_bytes: int, sizes: list[int], audio: bytes
 ) -> None:
-    interleaved = Interleaved(channels, sample_bytes)
+    interleaved = Deinterleaver(channels, sample_bytes)
     got = [b""] * channels
     rest = audio
     for size in [*sizes, len(audio)]:
@@ -38,7 +38,7 @@ def test_each_channel_gets_its_own_whole_samples(
 def test_channels_are_whole_however_packets_are_cut(channels: int, packet: int) -> None:
     samples = np.arange(60, dtype="<i2").reshape(-1, channels)
     data = samples.tobytes()
-    splitter = Interleaved(channels, 2)
+    splitter = Deinterleaver(channels, 2)
     found = [b""] * channels
     for at in range(0, len(data), packet):
         parts = splitter.split(data[at : at + packet])
@@ -48,7 +48,7 @@ def test_channels_are_whole_however_packets_are_cut(channels: int, packet: int) 
 
 
 def test_what_is_not_complete_is_held() -> None:
-    splitter = Interleaved(2, 2)
+    splitter = Deinterleaver(2, 2)
     assert splitter.split(b"\1\2\3") == [b"", b""]
     assert splitter.split(b"\4\5") == [b"\1\2", b"\3\4"]
     assert splitter.split(b"\6\7\10") == [b"\5\6", b"\7\10"]

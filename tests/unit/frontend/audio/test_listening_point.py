@@ -14,9 +14,9 @@ from auricle.audio.features import pack
 from auricle.audio.pcm import PcmStream
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivityModel, VoiceState
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
-from auricle.frontend.audio.resume_state import BEGIN, ListeningPoint, client_sample, left_out
+from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint, client_sample, left_out
 from auricle_testing import recordings
 from tests.fakes.listening import LOUD, ByContent, carried, flat, listened, numbered
 
@@ -31,12 +31,12 @@ def test_a_gate_resumed_at_any_sample_gives_the_same_segments(
 ) -> None:
     samples = numbered(len(loud) * VAD_FRAME + rest)
     last = [0.9] if rest else []
-    alone = SpeechGate(OPTIONS)
+    alone = Endpointer(OPTIONS)
     undisturbed = alone.push(samples, loud) + alone.finish(last)
     at = int(cut * len(samples))
-    first = SpeechGate(OPTIONS)
+    first = Endpointer(OPTIONS)
     before = first.push(samples[:at], loud[: at // VAD_FRAME])
-    second = SpeechGate(OPTIONS, first.kept_from, first.memory)
+    second = Endpointer(OPTIONS, first.kept_from, first.state)
     after = second.push(samples[first.kept_from :], loud[at // VAD_FRAME :]) + second.finish(last)
     assert flat(before + after) == flat(undisturbed)
 
@@ -69,7 +69,7 @@ def test_the_model_goes_on_as_if_it_had_heard_the_beginning() -> None:
     model, half = VoiceActivityModel(), 40 * VAD_FRAME
     state = VoiceState()
     model.probabilities([(state, state.frames(pcm[:half]))])
-    point = carried(ListeningPoint(voice=_memory(state)))
+    point = carried(AudioCheckpoint(voice=_memory(state)))
     assert point.voice is not None
     restored = point.voice.state()
     (expected,) = model.probabilities([(state, state.frames(pcm[half:]))])
@@ -79,9 +79,9 @@ def test_the_model_goes_on_as_if_it_had_heard_the_beginning() -> None:
 
 
 def _memory(state: VoiceState) -> Any:
-    from auricle.frontend.audio.resume_state import VoiceMemory
+    from auricle.frontend.audio.resume_state import SavedVoiceState
 
-    return VoiceMemory.of(state)
+    return SavedVoiceState.of(state)
 
 
 @pytest.mark.parametrize("rate", [8_000, 11_025, 16_000, 44_100, 48_000, 96_000, 15_999])
@@ -114,7 +114,7 @@ async def test_features_go_on_between_two_segments_only() -> None:
     assert ingest.point is None
     ingest.take(last)
     await ingest.process()
-    assert ingest.point == ListeningPoint(4_800, 4_800, 3_200)
+    assert ingest.point == AudioCheckpoint(4_800, 4_800, 3_200)
     again = FeatureIngest("float32", 30.0, ingest.point)
     assert again.heard_samples == 3_200
     again.take(first)

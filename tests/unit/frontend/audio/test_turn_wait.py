@@ -20,13 +20,13 @@ from auricle.core.errors import DeadlineExceeded, SettingsError
 from auricle.frontend.audio import turn_detection as turns
 from auricle.frontend.audio.chunks import (
     AudioChunk,
-    GateEvent,
+    AudioEvent,
     SpeechEnd,
     SpeechOnset,
     TurnPause,
     TurnResumption,
 )
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.audio.ingest import Ingest
 from auricle.frontend.audio.turn_detection import (
     LOOK_MS,
@@ -56,7 +56,7 @@ TALK = st.lists(st.tuples(st.integers(4, 8), st.integers(1, 30)), min_size=1, ma
 LAG = 2 * VAD_FRAME
 
 
-def answered(gate: SpeechGate, events: list[GateEvent]) -> list[GateEvent]:
+def answered(gate: Endpointer, events: list[AudioEvent]) -> list[AudioEvent]:
     while gate.asks:
         events = [*events, *gate.answer(judged(gate.turn))]
     return events
@@ -64,9 +64,9 @@ def answered(gate: SpeechGate, events: list[GateEvent]) -> list[GateEvent]:
 
 def run(
     frames: list[float], *answers: float, options: EndpointingOptions = OPTIONS
-) -> list[GateEvent]:
+) -> list[AudioEvent]:
     """What the gate finds, but for its pieces."""
-    gate, left = SpeechGate(options), list(answers)
+    gate, left = Endpointer(options), list(answers)
     events = gate.push(numbered(len(frames) * VAD_FRAME), frames)
     while gate.asks:
         events += gate.answer(left.pop(0))
@@ -105,7 +105,7 @@ def test_a_turn_goes_on_and_is_asked_about_at_its_next_pause() -> None:
 
 
 def test_the_model_hears_the_turn_alone_and_its_end_if_it_is_long() -> None:
-    gate = SpeechGate(OPTIONS)
+    gate = Endpointer(OPTIONS)
     frames = [0.9] * 40 + SILENCE * 40 + [0.9] * 600 + SILENCE * 20
     samples = np.random.default_rng(0).integers(-9, 9, len(frames) * VAD_FRAME).astype(np.int16)
     gate.push(samples, frames)
@@ -115,7 +115,7 @@ def test_the_model_hears_the_turn_alone_and_its_end_if_it_is_long() -> None:
     end = (680 + ASKED) * VAD_FRAME
     assert end - 80 * VAD_FRAME > TURN_SAMPLES
     np.testing.assert_array_equal(gate.turn, samples[end - TURN_SAMPLES : end])
-    short = SpeechGate(OPTIONS)
+    short = Endpointer(OPTIONS)
     frames = [0.9] * 40 + SILENCE * 40 + [0.9] * 40 + SILENCE * 20
     short.push(samples, frames)
     short.answer(1.0)
@@ -125,7 +125,7 @@ def test_the_model_hears_the_turn_alone_and_its_end_if_it_is_long() -> None:
 
 
 def test_the_end_of_the_audio_needs_no_answer() -> None:
-    gate = SpeechGate(OPTIONS)
+    gate = Endpointer(OPTIONS)
     frames = SPEECH + SILENCE * (ASKED - 1)
     gate.push(numbered(len(frames) * VAD_FRAME + 10), frames)
     assert gate.finish([0.0])[-1] == SpeechEnd(QUIET)
@@ -135,7 +135,7 @@ def test_the_end_of_the_audio_needs_no_answer() -> None:
 
 
 def test_a_turn_that_may_be_over_gets_its_text_and_is_heard_whole_if_it_goes_on() -> None:
-    gate = SpeechGate(IN_SEGMENTS)
+    gate = Endpointer(IN_SEGMENTS)
     frames = SPEECH + SILENCE * 15 + SPEECH + SILENCE * 60 + SPEECH + SILENCE * ASKED
     samples = np.random.default_rng(0).integers(-9, 9, len(frames) * VAD_FRAME).astype(np.int16)
     gate.push(samples, frames)
@@ -156,7 +156,7 @@ def test_speech_ends_before_a_turn_that_is_waited_for() -> None:
 
 
 def test_a_session_does_not_rest_while_its_turn_may_go_on() -> None:
-    gate = SpeechGate(IN_SEGMENTS)
+    gate = Endpointer(IN_SEGMENTS)
     frames = SPEECH + SILENCE * 17  # 608 ms of 633
     assert SEGMENTS.after(0.4) == 633
     gate.push(numbered(len(frames) * VAD_FRAME), frames)
@@ -173,9 +173,9 @@ def test_the_cuts_do_not_show(
     options: EndpointingOptions, loud: list[float], cuts: list[float]
 ) -> None:
     samples = numbered(len(loud) * VAD_FRAME)
-    gate = SpeechGate(options)
+    gate = Endpointer(options)
     at_once = answered(gate, gate.push(samples, loud)) + gate.finish([])
-    often, gate = [], SpeechGate(options)
+    often, gate = [], Endpointer(options)
     places = sorted({0, len(samples), *(int(cut * len(samples)) for cut in cuts)})
     for begin, end in pairwise(places):
         found = gate.push(samples[begin:end], loud[begin // VAD_FRAME : end // VAD_FRAME])
@@ -190,12 +190,12 @@ def test_a_gate_that_goes_on_elsewhere_asks_and_finds_the_same(
     options: EndpointingOptions, loud: list[float], cut: float
 ) -> None:
     samples = numbered(len(loud) * VAD_FRAME)
-    alone = SpeechGate(options)
+    alone = Endpointer(options)
     undisturbed = answered(alone, alone.push(samples, loud)) + alone.finish([])
     at = int(cut * len(samples))
-    first = SpeechGate(options)
+    first = Endpointer(options)
     before = answered(first, first.push(samples[:at], loud[: at // VAD_FRAME]))
-    second = SpeechGate(options, first.kept_from, first.memory)
+    second = Endpointer(options, first.kept_from, first.state)
     found = second.push(samples[first.kept_from :], loud[at // VAD_FRAME :])
     assert flat(before + answered(second, found) + second.finish([])) == flat(undisturbed)
 
@@ -214,7 +214,7 @@ def test_sessions_find_the_same_turns_however_packets_come_and_wherever_they_go_
         return judged(heard)
 
     def ingest(**more: object) -> Ingest:
-        return Ingest(16_000, "pcm_s16le", ByContent(), OPTIONS, judge=judge, **more)  # type: ignore[arg-type]
+        return Ingest(16_000, "pcm_s16le", ByContent(), OPTIONS, turn_probability=judge, **more)  # type: ignore[arg-type]
 
     async def both() -> None:
         alone = ingest()

@@ -18,8 +18,8 @@ from auricle.audio.voice_activity import (
     VoiceState,
 )
 from auricle.core.errors import AuricleError
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechOnset
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechOnset
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.audio.voice_activity import VoiceDetector
 from auricle_testing import recordings
 from auricle_testing.server import eventually
@@ -133,8 +133,8 @@ def test_what_is_speech_does_not_depend_on_how_many_others_speak(
 def decided(pcm: Int16) -> Iterator[object]:
     """What is decided of a session's audio, 160 ms at a time; of pieces, where they lie."""
     model, state = VoiceActivityModel(), VoiceState()
-    gate = SpeechGate(EndpointingOptions(threshold=0.5, min_silence_ms=300, pre_roll_ms=200))
-    events: list[GateEvent] = []
+    gate = Endpointer(EndpointingOptions(threshold=0.5, min_silence_ms=300, pre_roll_ms=200))
+    events: list[AudioEvent] = []
     for at in range(0, len(pcm), 5 * VAD_FRAME):
         heard = pcm[at : at + 5 * VAD_FRAME]
         (values,) = model.probabilities([(state, state.frames(heard))])

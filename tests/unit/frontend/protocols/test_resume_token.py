@@ -17,7 +17,7 @@ from auricle.core.limits import RESUME_TOKEN
 from auricle.dynamo import Tokens
 from auricle.dynamo.secrets import Secrets
 from auricle.frontend.audio.endpointing import EndpointingOptions
-from auricle.frontend.audio.resume_state import GateMemory, ListeningPoint, VoiceMemory
+from auricle.frontend.audio.resume_state import AudioCheckpoint, EndpointerState, SavedVoiceState
 from auricle.frontend.protocols.stream.messages import Start
 from auricle.frontend.protocols.stream.refusals import (
     ResumeExpired,
@@ -79,12 +79,12 @@ TOLD = st.builds(
     ),
     st.integers(-1, 2**40),
     st.builds(
-        ListeningPoint,
+        AudioCheckpoint,
         SAMPLES,
         SAMPLES,
         SAMPLES,
-        st.none() | st.builds(GateMemory, SAMPLES, SAMPLES, st.none() | SAMPLES, st.none()),
-        st.none() | st.builds(VoiceMemory, st.binary(max_size=1_024), st.binary(max_size=256)),
+        st.none() | st.builds(EndpointerState, SAMPLES, SAMPLES, st.none() | SAMPLES, st.none()),
+        st.none() | st.builds(SavedVoiceState, st.binary(max_size=1_024), st.binary(max_size=256)),
     ),
     st.integers(0, 1_000),
     st.integers(0, 1_000),
@@ -199,7 +199,7 @@ def test_while_a_secret_is_replaced_tokens_of_both_are_good(tmp_path: Path) -> N
 @pytest.mark.parametrize("sent", [0, 15_999, 16_001])
 def test_the_audio_must_begin_where_the_token_says(sent: int) -> None:
     frontend = Frontend()
-    resume = frontend.issue(SentState(listening=ListeningPoint(16_000)))
+    resume = frontend.issue(SentState(listening=AudioCheckpoint(16_000)))
     assert resume.from_sample == 16_000
     with pytest.raises(ResumePosition, match="ahead of" if sent > 16_000 else "is before"):
         frontend.open(Resume(resume.token, sent))
@@ -221,8 +221,10 @@ def test_two_tokens_of_the_same_state_share_no_key_stream() -> None:
 
 def test_the_longest_segment_fits() -> None:
     point = ResumePoint(7, 2**40, (150_000,) * 2_400, "語" * 2_000, 300 * 16_000)
-    memory = VoiceMemory(bytes(1_024), bytes(256))
-    told = SentState(point, 0, ListeningPoint(2**40, 2**40, 2**40, GateMemory(1, 1, 1, 1), memory))
+    memory = SavedVoiceState(bytes(1_024), bytes(256))
+    told = SentState(
+        point, 0, AudioCheckpoint(2**40, 2**40, 2**40, EndpointerState(1, 1, 1, 1), memory)
+    )
     resume = Frontend().issue(told)
     assert len(resume.token) < RESUME_TOKEN / 1.5
 

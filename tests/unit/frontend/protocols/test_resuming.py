@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent
-from auricle.frontend.audio.endpointing import EndpointingOptions, SpeechGate
-from auricle.frontend.audio.resume_state import ListeningPoint
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
+from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
+from auricle.frontend.audio.resume_state import AudioCheckpoint
 from auricle.frontend.link.session_line import SessionLine
 from auricle.frontend.protocols.stream import resume as ledgers
 from auricle.frontend.protocols.stream.resume import NOTHING, Ledger, SentState
@@ -113,7 +113,7 @@ class Connection(World):
     def __init__(self, client: Listener, loud: list[float], choices: Choices, rules: Any) -> None:
         told = client.told
         self.choices, self.client, self.loud, self.rules = choices, client, loud, rules
-        self.gate = SpeechGate(OPTIONS, told.listening.sample, told.listening.gate)
+        self.gate = Endpointer(OPTIONS, told.listening.sample, told.listening.gate)
         self.at = told.listening.sample
         self.decided = self.at if told.listening.gate is None else told.listening.gate.decided
         self.ledger = Ledger(told)
@@ -175,9 +175,9 @@ class Connection(World):
         if self.ledger.due:
             self.send(None)
 
-    def point(self) -> ListeningPoint:
+    def point(self) -> AudioCheckpoint:
         at = self.gate.kept_from
-        return ListeningPoint(at, self.gate.passed, at, self.gate.memory)
+        return AudioCheckpoint(at, self.gate.passed, at, self.gate.state)
 
     def finish(self, _processor: Processor) -> None:
         if self.at == len(self.loud) * VAD_FRAME and not self.finished:
@@ -185,7 +185,7 @@ class Connection(World):
             self.hand_over_to_line(self.gate.finish([]))
             self.line.finish(self.at)
 
-    def hand_over_to_line(self, events: list[GateEvent]) -> None:
+    def hand_over_to_line(self, events: list[AudioEvent]) -> None:
         for event in events:
             if isinstance(event, AudioChunk):
                 piece = Beginning.without_text(self, event)  # type: ignore[arg-type]
@@ -262,7 +262,7 @@ def test_histories_do_cut() -> None:
 
 def silence(ledger: Ledger, until: int) -> None:
     for at in range(700, until, 700):
-        ledger.listened(at, lambda at=at: ListeningPoint(at, 0, at))
+        ledger.listened(at, lambda at=at: AudioCheckpoint(at, 0, at))
 
 
 def test_a_client_forgets_silence_as_it_goes_by() -> None:
@@ -273,16 +273,16 @@ def test_a_client_forgets_silence_as_it_goes_by() -> None:
 
 def test_a_client_is_told_at_times_though_there_is_no_news() -> None:
     ledger = Ledger()
-    ledger.listened(4_999, ListeningPoint)
+    ledger.listened(4_999, AudioCheckpoint)
     assert not ledger.due
-    ledger.listened(5_000, ListeningPoint)
+    ledger.listened(5_000, AudioCheckpoint)
     assert ledger.due
     ledger.state()
     assert not ledger.due
 
 
 def test_what_was_heard_on_another_connection_is_not_new() -> None:
-    ledger = Ledger(SentState(listening=ListeningPoint(1_000, 0, 1_000), heard=3_000))
+    ledger = Ledger(SentState(listening=AudioCheckpoint(1_000, 0, 1_000), heard=3_000))
     assert ledger.listened(2_500, lambda: None) == 0
     assert ledger.listened(4_000, lambda: None) == 1_000
     assert ledger.listened(4_500, lambda: None) == 500
@@ -291,9 +291,9 @@ def test_what_was_heard_on_another_connection_is_not_new() -> None:
 def test_a_segment_of_any_length_has_a_bounded_number_of_points() -> None:
     ledger = Ledger()
     for at in range(700, 3_000_000, 700):
-        ledger.listened(at, lambda at=at: ListeningPoint(at, at, at))
+        ledger.listened(at, lambda at=at: AudioCheckpoint(at, at, at))
     assert len(ledger._points) <= 512
-    assert ledger.state().listening == ListeningPoint()
+    assert ledger.state().listening == AudioCheckpoint()
     resume = ResumePoint(segment=1, segment_start=1_500_000)
     ledger.told(SegmentFinal(0, "", 0, 93_750, "English", resume))
     assert 1_400_000 <= ledger.state().listening.sample <= 1_500_000

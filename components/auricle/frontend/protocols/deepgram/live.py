@@ -11,7 +11,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.segmentation import SHORTEST_SEGMENT
 from auricle.audio.voice_activity import VAD_FRAME
 from auricle.core.errors import ProtocolError
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.words import WordTimes
 from auricle.frontend.protocols.deepgram import messages
@@ -65,7 +65,7 @@ class Utterances:
         self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
         self._words = False  # text was sent since the last UtteranceEnd
 
-    def on_endpointing(self, events: Sequence[GateEvent], until: int) -> list[Reply]:
+    def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
         """Endpointing has found `events`; it has listened up to sample `until`.
 
         Call this before the processor gets the pieces: their text may come at once.

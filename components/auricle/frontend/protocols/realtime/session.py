@@ -14,10 +14,10 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.core.aio import unless
 from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue
-from auricle.frontend.audio.chunks import AudioChunk, GateEvent, SpeechEnd, SpeechOnset
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.ingest import Ingest
-from auricle.frontend.audio.resume_state import ListeningPoint
+from auricle.frontend.audio.resume_state import AudioCheckpoint
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.link.words import joined
@@ -282,7 +282,7 @@ class RealtimeSession(AudioIntake[Ingest]):
 
     # ── audio ───────────────────────────────────────────────────────────────
 
-    async def deliver(self, events: list[GateEvent]) -> None:
+    async def deliver(self, events: list[AudioEvent]) -> None:
         """Add speech to the open turn. With turn detection, turns begin and end with speech."""
         starting = False
         for event in events:
@@ -381,6 +381,6 @@ def _listening(frontend: Frontend, config: SessionConfig, at: int = 0) -> Ingest
         encoding,
         frontend.detector,
         _endpointing(frontend, config),
-        start=ListeningPoint(at, at, at),
-        judge=frontend.judge,
+        start=AudioCheckpoint(at, at, at),
+        turn_probability=frontend.turn_probability,
     )

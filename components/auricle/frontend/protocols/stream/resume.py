@@ -20,7 +20,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.limits import CONTEXT, RESUME_TOKEN
 from auricle.dynamo import Tokens
 from auricle.frontend.audio.endpointing import EndpointingOptions
-from auricle.frontend.audio.resume_state import ListeningPoint, client_sample
+from auricle.frontend.audio.resume_state import AudioCheckpoint, client_sample
 from auricle.frontend.link.session_line import SentTranslations
 from auricle.frontend.protocols.stream.messages import Start
 from auricle.frontend.protocols.stream.refusals import (
@@ -55,12 +55,12 @@ class SentState(msgspec.Struct, frozen=True, array_like=True):
     `point` is the processor's, after the last text told; `told_ms` is that text's `audio_ms`, if
     the segment is still open, else -1. `marks` starts and stops of speech were told, of which
     `marks_before` came before `listening`. `heard` are the 16 kHz samples that the client had
-    sent, and that were charged, as `ListeningPoint.heard` counts them.
+    sent, and that were charged, as `AudioCheckpoint.heard` counts them.
     """
 
     point: ResumePoint = ResumePoint()
     told_ms: int = -1
-    listening: ListeningPoint = ListeningPoint()
+    listening: AudioCheckpoint = AudioCheckpoint()
     marks_before: int = 0
     marks: int = 0
     heard: int = 0
@@ -86,7 +86,7 @@ class Ledger:
         self._stated_at = begun.heard
 
     def listened(
-        self, heard: int, point: Callable[[], ListeningPoint | None], *, ended: bool = False
+        self, heard: int, point: Callable[[], AudioCheckpoint | None], *, ended: bool = False
     ) -> int:
         """The client has sent `heard` samples; listening can go on at `point()`, if it gives one.
 

@@ -16,8 +16,8 @@ from auricle.core.errors import AuricleError, ProtocolError
 from auricle.core.limits import CONTEXT
 from auricle.frontend.audio.chunks import (
     AudioChunk,
+    AudioEvent,
     FeatureChunk,
-    GateEvent,
     Mark,
     SpeechEnd,
     SpeechOnset,
@@ -195,11 +195,11 @@ class _Session(Channel[Ingest | FeatureIngest]):
             self._idle_seconds, "the next audio packet", self.expect()
         )
 
-    async def deliver(self, events: list[GateEvent]) -> None:
+    async def deliver(self, events: list[AudioEvent]) -> None:
         """Send speech without text to the processor, and its start and stop to the client."""
         await super().deliver([kept for one in events if (kept := self._begun.without_text(one))])
 
-    async def found(self, events: list[GateEvent]) -> None:
+    async def found(self, events: list[AudioEvent]) -> None:
         """Send the start and stop of speech to the client, unless it received them before."""
         for event in events:
             if not isinstance(event, AudioChunk | FeatureChunk) and self._ledger.found_mark():

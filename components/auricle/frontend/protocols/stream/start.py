@@ -14,7 +14,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
 from auricle.core.sanitize import quoted
-from auricle.frontend.audio.chunks import AudioChunk, FeatureChunk, GateEvent
+from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
 from auricle.frontend.audio.resume_state import left_out
@@ -144,7 +144,7 @@ class Beginning:
     link: ProcessorLink
     offer: Callable[[], Resume] | None
 
-    def without_text(self, event: GateEvent) -> GateEvent | None:
+    def without_text(self, event: AudioEvent) -> AudioEvent | None:
         """Return the part of a piece that has no text yet, None if there is none; or the mark."""
         if not isinstance(event, AudioChunk | FeatureChunk):
             return event
@@ -236,5 +236,5 @@ def _ingest(
     skip = left_out(point.sample, start.sample_rate)
     return Ingest(
         *(start.sample_rate, start.encoding, frontend.detector, options),
-        *(point, skip, frontend.judge),
+        *(point, skip, frontend.turn_probability),
     )
