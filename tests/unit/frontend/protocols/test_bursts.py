@@ -1,4 +1,4 @@
-"""A client that sends a burst of audio and falls silent is heard to the end, on every way in."""
+"""A burst of audio is transcribed to its end by every protocol, even if its client stays silent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Way = Callable[["Client"], AsyncIterator[Send]]
 
 
 class Client:
-    """A client of a way in: `rate` is that of its audio, of `width` bytes a sample."""
+    """A client of a protocol: its audio has `rate` and `width` bytes per sample."""
 
     rate, width = 16_000, 2
 

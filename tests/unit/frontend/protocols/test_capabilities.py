@@ -1,4 +1,4 @@
-"""What a way in declares that it can do, its code does, under the name that it declares."""
+"""Each protocol has the capabilities that it declares, under the declared names."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def translation_form(name: str, value: str) -> TranslationForm:
 
 
 def session_words() -> set[str]:
-    """The kinds of events that OpenAI's client knows of a translation."""
+    """The kinds of events of a translation in OpenAI's client."""
     kinds = get_args(get_args(RealtimeTranslationServerEvent)[0])
     return {get_args(kind.model_fields["type"].annotation)[0] for kind in kinds}
 
@@ -199,7 +199,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "speakers": lambda word: form("response_format", word).wants_speakers,
     },
     "WS /v1/realtime/translations": {
-        # Both are told in sessions of test_translation_doors.py.
+        # Sessions in test_translation_doors.py have both.
         "committed": lambda word: word in session_words(),
         "translations": lambda word: word in session_words(),
     },

@@ -283,7 +283,7 @@ def test_the_context_of_a_session_is_bounded_at_the_processor_too() -> None:
 
 
 def test_the_context_of_a_session_is_bounded_in_tokens() -> None:
-    """A character may be several tokens; what is too long would not fit beside the audio."""
+    """A character may be several tokens; longer text would leave no room for the audio."""
     clefs = "\N{MUSICAL SYMBOL G CLEF}" * 100
     PROMPT.check_context(clefs, 400)
     said = r"context has 400 tokens of the model, at most 399 are allowed \(with 100 characters\)"

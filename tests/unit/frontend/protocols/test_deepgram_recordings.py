@@ -1,4 +1,4 @@
-"""`POST /v1/listen`: what is asked for, what comes back, and what is refused."""
+"""`POST /v1/listen`: options, answers, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def damaged(recording: Recording) -> bool:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
-    """What the transcriber was asked for; a recording has two channels."""
+    """The recordings that the transcriber received; each has two channels."""
     recordings: list[Recording] = []
 
     async def transcribe(_transcriber: object, recording: Recording) -> Outputs:

@@ -87,7 +87,7 @@ async def test_a_server_that_leaves_ends_all_channels() -> None:
 
 
 async def test_each_channel_takes_a_seat() -> None:
-    """And all are given back if there is no room for the last."""
+    """All are given back if the last channel cannot be admitted."""
     front = Front(max_sessions=2)
     async with front.serving():
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")

@@ -1,4 +1,4 @@
-"""When clients of `/v1/listen` are told what: marks of speech wait for the text they are about."""
+"""The order of messages on `/v1/listen`: marks of speech wait for the text that they refer to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When clients of `/v2/listen` are told what: silences wait for the text before them."""
+"""The order of messages on `/v2/listen`: silences wait for the text before them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_client_may_end_a_turn() -> None:
     replies = subject.on_final(final("one", 0.0, 1.0))
     assert told(replies) == [("StartOfTurn", 0, "one"), ("EndOfTurn", 0, "one")]
     assert replies[-1]["trigger"] == "manual"
-    assert subject.on_finalized(until(2.0)) == []  # nobody has spoken since
+    assert subject.on_finalized(until(2.0)) == []  # no speech since then
 
 
 def test_an_open_turn_ends_with_the_audio() -> None:
@@ -150,7 +150,7 @@ def test_surer_is_later() -> None:
 
 def test_speech_ends_soon_enough_for_the_first_that_is_told() -> None:
     assert policy(Thresholds(eager=0.5)).speech_ms == 214
-    assert policy(Thresholds(eager=0.3)).speech_ms == 100  # no less can be heard
+    assert policy(Thresholds(eager=0.3)).speech_ms == 100  # the shortest silence
     assert policy(Thresholds(eot=0.9)).speech_ms == 500
     assert policy(Thresholds(eot=1.0, timeout_ms=60_000)).speech_ms == 500
 

@@ -40,7 +40,7 @@ def loud(milliseconds: int = 640) -> bytes:
 
 
 class Says:
-    """A turn model that says these, one after the other."""
+    """A turn model that returns these, one after the other."""
 
     def __init__(self, *probabilities: float) -> None:
         self.left = list(probabilities)
@@ -50,14 +50,14 @@ class Says:
 
 
 class ByContent:
-    """A turn model that says what each sample that it has heard makes of it."""
+    """A turn model whose result depends on each sample of its input."""
 
     async def probability(self, pcm: Int16) -> float:
         return judged(pcm)
 
 
 async def flux(*messages: str | bytes, model: Any, **options: object) -> list[dict[str, Any]]:
-    """What is told of turns, but for updates. All is sent in packets of 20 ms."""
+    """The messages about turns, without updates. Audio is sent in packets of 20 ms."""
     query = f"{FLUX}&{urlencode(options)}" if options else FLUX
     client = await served(*cut(messages, 640), query=query, protocol=flux_protocol, turns=model)
     return [m for m in client.told if m["type"] == "TurnInfo" and m["event"] != "Update"]
@@ -70,7 +70,7 @@ async def assemblyai(*audio: str | bytes, model: Any, **options: object) -> Clie
 
 
 def cut(messages: tuple[str | bytes, ...], packet: int) -> list[str | bytes]:
-    """The same with packets of so many bytes."""
+    """The same messages, with packets of at most `packet` bytes."""
     found: list[str | bytes] = []
     for message in messages:
         if isinstance(message, str):
@@ -106,7 +106,7 @@ async def test_a_turn_that_the_model_does_not_take_for_over_is_waited_for() -> N
 
 
 async def test_a_silence_ends_a_turn_in_any_case() -> None:
-    """Also where nobody is ever sure; speech has its final text before."""
+    """The model is never sure; speech has its final text before."""
     for probability, threshold in ((0.0, 0.7), (1.0, 1.0)):
         wanted = {"eot_threshold": threshold, "eot_timeout_ms": 1_000}
         turns = await flux(loud(), silence(1_500), CLOSE, model=Says(probability), **wanted)
@@ -202,7 +202,7 @@ async def test_assemblyais_turns_end_by_the_model_too() -> None:
 
 
 async def test_assemblyais_silences_bound_what_the_model_says() -> None:
-    """Who is sure waits for the least silence; who is not, for the longest at most.
+    """A sure model waits for the least silence, an unsure one for the longest at most.
 
     Silence counts from 64 ms before it: so much later the end of speech is found.
     """

@@ -1,4 +1,4 @@
-"""KServe's service: streams of sequences, recordings, and what it says of itself."""
+"""KServe's service: streams of sequences, recordings, and metadata."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_audio_that_cannot_be_used_ends_its_sequence_which_may_start_anew(
         await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
         await stream.send(LOUD, sequence_id=7, shape=[1])
         (failed,) = await stream.answers()
-        await stream.send(LOUD, sequence_id=7)  # of what is over nothing more is said
+        await stream.send(LOUD, sequence_id=7)  # a failed sequence has no further response
         await stream.send(LOUD, sequence_id=7, sequence_start=True, sequence_end=True)
         assert finals(await stream.answers()) == ["word"]
     assert failed.error_message.startswith("shape [1] of AUDIO cannot be used")
@@ -233,7 +233,7 @@ async def test_a_recording_is_a_file_or_samples(monkeypatch: pytest.MonkeyPatch)
         assert int.from_bytes(data[24:28], "little") == rate
 
 
-# ── what it says of itself ──────────────────────────────────────────────────
+# ── metadata ────────────────────────────────────────────────────────────────
 
 
 async def test_it_says_whether_it_serves() -> None:

@@ -34,7 +34,7 @@ LISTENING = ListenOptions(encoding="pcm_s16le", sample_rate=16_000, partials=Tru
 PARTIAL = SegmentPartial(1, "", "bottles", 1_920, "English", ResumePoint(1))
 
 
-# ── what a final waits for ──────────────────────────────────────────────────
+# ── finals that wait ────────────────────────────────────────────────────────
 
 
 def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:

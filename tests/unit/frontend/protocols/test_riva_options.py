@@ -106,7 +106,7 @@ def test_speech_ends_after_the_silence_that_was_asked_for() -> None:
     )
 
 
-# ── what the audio is ───────────────────────────────────────────────────────
+# ── the format of the audio ─────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -178,8 +178,8 @@ def test_a_file_that_is_written_while_it_is_sent_has_no_size() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ((22, b"\2\0"), "says 2 channels: there must be one"),
-        ((20, b"\3\0"), "says format 3 of 16 bits: live audio must be 16-bit PCM"),
+        ((22, b"\2\0"), "2 channels: there must be one"),
+        ((20, b"\3\0"), "format 3 of 16 bits: live audio must be 16-bit PCM"),
         ((12, b"xxxx"), "does not say what its audio is"),
         ((16, b"\xff\xff\xff\0"), "has more than 65536 bytes"),
     ],
@@ -206,7 +206,7 @@ def test_a_message_is_small_beside_its_audio() -> None:
     audio = message(kind)(audio=bytes(200_000)).SerializeToString()
     assert len(parsed(kind, audio, bulk=2).audio) == 200_000
     phrases = config(speech_contexts=[{"phrases": ["x" * 1000] * 70}])
-    with pytest.raises(ProtocolError, match="at most 65536 bytes beside its audio"):
+    with pytest.raises(ProtocolError, match="at most 65536 bytes"):
         parsed(kind, message(kind)(config=phrases).SerializeToString(), bulk=2)
     with pytest.raises(ProtocolError, match="at most 1000 fields"):
         parsed(kind, audio + b"\x0a\x00" * 1000, bulk=2)

@@ -1,4 +1,4 @@
-"""A session is done once its client has been told all, however fast the client leaves then."""
+"""A session is done once its client has received all messages, however fast the client leaves."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 RECORDING = ("x.wav", b"RIFF")
 TEN, GREEN = ScoredToken(b"ten", -0.125), ScoredToken(b" green", -0.25)
 APPLES = ScoredToken(b"apples", -0.5)
-# What `vllm bench serve --backend openai-audio` sends beside the file.
+# The fields that `vllm bench serve --backend openai-audio` sends in addition to the file.
 VLLM = {
     "model": "demo",
     "max_completion_tokens": "128",
@@ -36,7 +36,7 @@ SPOKEN = [
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[RecordingSegment]:
-    """What the recordings say."""
+    """The segments of the recordings."""
     segments = list(SPOKEN)
 
     async def transcribe(*_: object) -> AsyncGenerator[RecordingSegment | Whole, None]:

@@ -1,4 +1,4 @@
-"""The fields of a transcription request: what is taken, and what is refused by name."""
+"""The fields of a transcription request: accepted ones, and ones refused by name."""
 
 import pytest
 

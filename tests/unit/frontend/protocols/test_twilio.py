@@ -91,7 +91,7 @@ class Stream:
 async def heard(
     *messages: str, keys: list[ApiKey] | None = None, stays: bool = False, **settings: Any
 ) -> tuple[KeptBus, Stream]:
-    """What is on the bus once a stream has run to its end."""
+    """The text on the bus once a stream has run to its end."""
     bus = KeptBus()
     stream = await served(frontend(bus, **settings), *messages, keys=keys, stays=stays)
     return bus, stream

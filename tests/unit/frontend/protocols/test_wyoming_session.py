@@ -39,7 +39,7 @@ def wyoming(*keys: Any, **settings: Any) -> Port:
 
 
 async def events(reader: asyncio.StreamReader) -> AsyncIterator[Event]:
-    """What the server says until it closes."""
+    """The server's events until it closes."""
     parser = EventParser(1_000)
     while data := await reader.read(1 << 16):
         parser.feed(data)
@@ -48,7 +48,7 @@ async def events(reader: asyncio.StreamReader) -> AsyncIterator[Event]:
 
 
 async def answers(port: Port, data: bytes, last: str = "transcript-stop") -> list[Event]:
-    """What a connection of its own is told, up to `last` or its end."""
+    """The events that a connection of its own receives, up to `last` or its end."""
     found = []
     async with asyncio.timeout(120), port.client() as (reader, writer):
         writer.write(data)

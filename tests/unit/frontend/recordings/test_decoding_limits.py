@@ -173,7 +173,7 @@ async def test_what_was_decoded_before_a_limit_was_reached_is_told(
 async def test_a_recording_is_decoded_beside_bombs(
     processes: DecodingProcesses, tmp_path: Path
 ) -> None:
-    """Two bombs of one client, one of them in work and one waiting."""
+    """Two bombs of one client: one is being decoded, one waits."""
     alone = await collect(processes, job(), recordings.path("market"))
     path, bomb = silence(tmp_path, 10), job(recording=RecordingLimits(seconds=11.0 * HOUR))
     bombs = [asyncio.create_task(collect(processes, bomb, path, "attacker")) for _ in range(2)]

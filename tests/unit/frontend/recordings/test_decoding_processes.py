@@ -1,4 +1,4 @@
-"""The processes that decode recordings: what they give, and that none disturbs another."""
+"""The processes that decode recordings: their output, and their isolation from one another."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ async def test_a_waiting_recording_starts_when_one_before_is_cancelled(
 
 
 async def test_one_client_cannot_take_all_processes(tmp_path: Path) -> None:
-    """Two of its long recordings are in work and wait; another client's is decoded at once."""
+    """One of its long recordings is decoded and one waits; another client's is decoded at once."""
     path = tmp_path / "long.flac"
     soundfile.write(path, np.tile(recordings.samples("market"), 40), 16_000)
     async for processes in started(decoding_processes=2):

@@ -22,7 +22,7 @@ REFUSED = "PermissionError"
 
 
 async def outcome(name: str, process: ProcessLimits | None = None) -> AuricleError:
-    """What the client is told of a recording whose decoder does `name`."""
+    """The client's error for a recording whose decoder does `name`."""
     made = job() if process is None else job(process=process)
     async for processes in started(Attempt(name), decoding_processes=1, max_decoding_seconds=20):
         with pytest.raises(AuricleError) as raised:
@@ -105,7 +105,7 @@ X86, ARM = (0xC000003E, "x86_64"), (0xC00000B7, "aarch64")
 
 
 def verdict(machine: str, architecture: int, call: int, *arguments: int) -> int:
-    """What the kernel would do with a system call of process 77."""
+    """The filter's verdict on a system call of process 77."""
     program = instructions(machine, 77)
     memory = {0: call, 4: architecture, **{16 + 8 * n: value for n, value in enumerate(arguments)}}
     at = value = 0

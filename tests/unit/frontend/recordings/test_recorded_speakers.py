@@ -1,4 +1,4 @@
-"""Who says what in a recording: a part's speakers, and what OpenAI's and Deepgram's clients get."""
+"""Speakers of recordings: of a part, and in the answers to OpenAI's and Deepgram's clients."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NOT_KNOWN = "1 segments have no speakers: deadline"
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
-    """What the transcriber was asked for."""
+    """The recordings that the transcriber received."""
     recordings: list[Recording] = []
 
     async def transcribe(
@@ -124,7 +124,7 @@ def test_text_that_is_divided_by_guesses_is_said_to_be(
 
 
 def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
-    """Speakers come late: those of a segment after the next one's text."""
+    """Speakers come late: a segment's may follow the text of the next one."""
     transcript = PartTranscript()
     for event in (
         SegmentFinal(0, "Did you?", 1_000, 1_500, "English", ResumePoint()),

@@ -50,8 +50,7 @@ class Parts:
 
 
 class Link:
-    """A part's session. It says the text of its part, and `late` what is known later, once it is
-    let."""
+    """A part's session: it yields the text of its part, and the events `late` when it is let."""
 
     def __init__(
         self, sessions: Sessions, says: str | AuricleError, context: str, *late: SessionEvent
@@ -95,7 +94,7 @@ class Sessions:
         self.contexts: list[str] = []
         self.spoken = LanguageSupport(detects=detects)
         self.languages: list[str] = []  # of the text before
-        self.voices: list[bytes | None] = []  # what each part knows, None if it is not diarized
+        self.voices: list[bytes | None] = []  # the state before each part, None without diarization
         self.pool_is_down = False
         self.live: list[OpenSession] = []  # sessions that would not yield to others
         self.in_work = self.most_in_work = 0
@@ -137,7 +136,7 @@ async def test_the_text_of_a_part_is_context_of_the_next_as_in_a_live_session() 
     sessions.go.set()
     async with asyncio.timeout(60):
         assert await sessions.texts() == ["one", "", "three", "four"]
-    # A part without words leaves the context as it was.
+    # A part without words does not change the context.
     assert sessions.contexts == ["", "one", "one", "three"]
 
 
@@ -159,7 +158,7 @@ async def test_a_part_knows_the_voices_of_those_before_it() -> None:
         segments = await sessions.segments(diarize=True)
     numbers = [[turn.speaker for turn in segment.speakers.turns] for segment in segments]
     assert numbers == [[1], [], [2], [3]]
-    # A part without words leaves them as they were; context is another matter.
+    # A part without words does not change them; context is another matter.
     assert sessions.voices == [b"", b"+", b"+", b"++"]
     assert sessions.contexts == [""] * 4
 

@@ -40,7 +40,7 @@ TIMED: dict[str, Any] = {
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Recording]:
-    """What the transcriber was asked for."""
+    """The recordings that the transcriber received."""
     recordings: list[Recording] = []
 
     async def transcribe(
@@ -86,7 +86,7 @@ async def test_subtitles_are_cut_at_words(asked: list[Recording]) -> None:
             response_format="srt",
             extra_body={"max_line_characters": 40},
         )
-    # The second segment, whose words have no times, is shown for as long as it is.
+    # The second segment, whose words have no times, is one subtitle.
     assert "00:00:01,040 --> 00:00:01,360\nHello.\n" in told
     assert "00:00:02,000 --> 00:00:03,000\nthere\n" in told
     assert asked[0].words
