@@ -97,8 +97,6 @@ _MOST_BEFORE_AUDIO = 64  # digits that were dialled
 
 
 def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
-    """Return AudioSocket, for a port of the frontend."""
-
     async def serve(connection: TcpConnection) -> None:
         check_text_is_wanted(frontend)
         client = access.keyless(frontend.settings.keyless_tenant, "live")
@@ -121,8 +119,6 @@ def audiosocket_protocol(frontend: Frontend, access: Access) -> TcpProtocol:
 
 
 class _Call:
-    """One call that Asterisk sends."""
-
     def __init__(self, frontend: Frontend, connection: TcpConnection) -> None:
         self._frontend = frontend
         self._connection = connection

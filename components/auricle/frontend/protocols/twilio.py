@@ -46,16 +46,12 @@ KEY_PARAMETER, LANGUAGE_PARAMETER, CONTEXT_PARAMETER = "api_key", "language", "c
 
 
 class MediaFormat(msgspec.Struct, frozen=True, rename="camel"):
-    """The format of the audio in `media`."""
-
     encoding: str
     sample_rate: int
     channels: int = 1
 
 
 class StartFields(msgspec.Struct, frozen=True, rename="camel"):
-    """The description of a stream, before its audio."""
-
     stream_sid: str
     call_sid: str
     media_format: MediaFormat
@@ -75,14 +71,10 @@ class Connected(msgspec.Struct, frozen=True, tag_field="event", tag="connected")
 
 
 class TwilioStart(msgspec.Struct, frozen=True, tag_field="event", tag="start"):
-    """The second message."""
-
     start: StartFields
 
 
 class Media(msgspec.Struct, frozen=True, tag_field="event", tag="media"):
-    """Audio."""
-
     media: MediaFields
 
 

@@ -60,8 +60,6 @@ class VapiStart(msgspec.Struct, frozen=True, rename="camel", tag_field="type", t
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The options in the transcriber's URL."""
-
     language: Language = ""
     model: Model = ""
     context: Context = ""
@@ -109,7 +107,6 @@ def response(event: Text, speaker: str) -> str:
 
 
 def error_message(error: AuricleError) -> str:
-    """Return the last message of a session that failed."""
     message: dict[str, object] = {"type": "error", "error": error.for_client, "code": error.code}
     if error.retry_after_seconds:
         message["retryAfterSeconds"] = error.retry_after_seconds
@@ -122,7 +119,6 @@ NAME = "vapi"
 
 
 def vapi_protocol(frontend: Frontend) -> SocketProtocol:
-    """Return the protocol of `/v1/vapi`, for the frontend's event loop."""
     calls = VapiCalls(frontend)
     return SocketProtocol(NAME, calls.serve, error_message, check=calls.check)
 

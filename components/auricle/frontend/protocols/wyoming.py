@@ -66,8 +66,6 @@ class AudioFormat(msgspec.Struct, frozen=True):
 
 
 class Ping(msgspec.Struct, frozen=True):
-    """Is answered with the same text."""
-
     text: str | None = None
 
 
@@ -221,7 +219,6 @@ class WyomingTranscript:
         return self._grown(" ".join([*self._finals, event.committed]) if event.committed else "")
 
     def whole(self) -> bytes:
-        """Return the last events."""
         begun = b"" if self._sent is not None else self._begin()
         whole = encode("transcript", text=self._text, language=self._language)
         return begun + whole + encode("transcript-stop")
@@ -263,8 +260,6 @@ def wyoming_protocol(frontend: Frontend, access: Access, languages: tuple[str, .
 
 
 class _Conversation:
-    """One connection."""
-
     def __init__(
         self, frontend: Frontend, connection: TcpConnection, client: ClientAccount, info: bytes
     ) -> None:
@@ -369,6 +364,5 @@ def _check_format(audio: AudioFormat) -> None:
 
 
 def _context(asked: Transcribe) -> str:
-    """Return the client's words as context for the model."""
     words = (*(asked.transcript_names or ()), *(asked.transcript_terms or ()))
     return context_of("transcript_names and transcript_terms", words)

@@ -99,7 +99,6 @@ class Started:
         self.complete = False
 
     async def __call__(self, message: Message) -> None:
-        """Send an ASGI message."""
         if message["type"] == "http.response.start":
             self.headers_sent = True
         await self._send(message)
@@ -119,7 +118,6 @@ class RecordingRequest:
 
     @property
     def name(self) -> str:
-        """The request's id in the log and in some responses."""
         return self.record.name
 
     async def while_client_stays(self, answering: Coroutine[Any, Any, None]) -> None:
@@ -205,7 +203,6 @@ class RecordingEndpoint:
         self._frontend = requests.frontend
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request. All errors are sent to the client; none are raised."""
         await self._requests.serve(self, scope, receive, send)
 
     async def answer(self, request: RecordingRequest) -> None:
@@ -213,7 +210,6 @@ class RecordingEndpoint:
         raise NotImplementedError
 
     def refusal(self, error: AuricleError, _request: str) -> Response:
-        """Return the response for an error of the request with that id."""
         return error_response(error)
 
     def broken(self, _error: AuricleError) -> bytes:

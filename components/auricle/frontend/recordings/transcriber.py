@@ -66,7 +66,6 @@ class PartTranscript:
         self._translations: dict[int, SegmentTranslation] = {}
 
     def add(self, event: SessionEvent) -> None:
-        """Add an event."""
         match event:
             case SegmentFinal() if event.text:
                 self._finals.append(event)
@@ -94,7 +93,6 @@ class PartTranscript:
         )
 
     def voices(self, before: Voices) -> Voices:
-        """Return the state of the recording's voices after the part."""
         return before.after(self._by_segment)
 
     @property

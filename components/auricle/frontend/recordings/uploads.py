@@ -77,7 +77,6 @@ class UploadPace:
 
     @property
     def patience(self) -> float:
-        """The longest wait for the next bytes, in seconds."""
         limits = self._limits
         return min(limits.idle_seconds, max(0.0, limits.deadline_seconds - self._waited))
 
@@ -157,7 +156,6 @@ class Uploads:
 
     @property
     def in_progress(self) -> int:
-        """The number of uploads that are not complete."""
         return self._slots.taken
 
     def check_room(self) -> None:

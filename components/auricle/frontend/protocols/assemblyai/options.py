@@ -184,6 +184,5 @@ def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> S
 
 
 def _renamed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options by their present names."""
     former = {_FORMER[name]: value for name, value in given.items() if name in _FORMER}
     return former | {name: value for name, value in given.items() if name not in _FORMER}

@@ -137,7 +137,6 @@ class AssemblyReplies:
         self._warned.update(warnings)
 
     def begin(self) -> Reply:
-        """Return a session's first message. `warnings`, as of turns, are an extension."""
         return {
             "type": "Begin",
             "id": self._session,
@@ -190,7 +189,6 @@ class AssemblyReplies:
         return reply
 
     def _utterance(self, turn: Turn, *, ended: bool) -> str:
-        """Return the final text that was not sent yet."""
         finals = [one.text for one in turn.spoken if one.is_final]
         new = finals[self._uttered :]
         self._uttered = 0 if ended else len(finals)
@@ -218,19 +216,15 @@ def close_code(error: AuricleError) -> int:
 
 
 def error_message(error: AuricleError) -> Reply:
-    """Return the last message of a session that failed."""
     return {"type": "Error", "error_code": close_code(error), "error": error.for_client}
 
 
 def denial(error: AuricleError) -> Response:
-    """Return the response to a handshake that is refused."""
     body = {"error": error.for_client, "code": error.code}
     return JSONResponse(body, error.http_status, error_headers(error))
 
 
 def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
-    """Return the protocol of `/v3/ws`, for the frontend's event loop."""
-
     def options_of(query: str) -> StreamingOptions:
         silence_ms = frontend.settings.min_silence_ms
         return parse_options(query, silence_ms, judged=frontend.turns is not None)
@@ -258,8 +252,6 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Streaming:
-    """The `ProtocolAdapter` of one session."""
-
     def __init__(
         self, options: StreamingOptions, replies: AssemblyReplies, idle_seconds: float
     ) -> None:

@@ -63,7 +63,6 @@ class Thresholds(msgspec.Struct, frozen=True):
         return self
 
     def policy(self, min_silence_ms: int, *, judged: bool) -> EndpointingPolicy:
-        """Return when turns end."""
         return EndpointingPolicy(
             *(self.eot, self.timeout_ms, _THRESHOLD, min_silence_ms), self.eager, judged=judged
         )
@@ -78,8 +77,6 @@ class _Given(Thresholds, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class FluxOptions(AudioOptions):
-    """The options of `WS /v2/listen`."""
-
     thresholds: Thresholds
     policy: EndpointingPolicy
 
@@ -117,8 +114,6 @@ class ForceEndTurn(msgspec.Struct, frozen=True, tag="ForceEndTurn"):
 
 
 class GivenThresholds(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The thresholds that change."""
-
     eot_threshold: float | None = None
     eager_eot_threshold: float | None = None
     eot_timeout_ms: int | None = None
@@ -158,11 +153,9 @@ class FluxReplies:
         self._numbers = itertools.count()
 
     def connected(self) -> Reply:
-        """Return a session's first message."""
         return {"type": "Connected", "request_id": self._request, "sequence_id": self.number()}
 
     def warning(self, description: str) -> Reply:
-        """Return the message about an option without effect."""
         return {
             "type": "Warning",
             "request_id": self._request,
@@ -204,7 +197,6 @@ class FluxReplies:
         }
 
     def not_configured(self, error: AuricleError) -> Reply:
-        """Return the answer to Configure if nothing was changed."""
         return {
             "type": "ConfigureFailure",
             "request_id": self._request,
@@ -214,7 +206,6 @@ class FluxReplies:
         }
 
     def number(self) -> int:
-        """Return the number of the next message."""
         return next(self._numbers)
 
 
@@ -232,7 +223,6 @@ def _words(turn: Turn) -> list[Reply]:
 
 
 def fatal(error: AuricleError, number: int) -> Reply:
-    """Return the last message of a session that failed."""
     return {
         "type": "Error",
         "sequence_id": number,
@@ -242,7 +232,6 @@ def fatal(error: AuricleError, number: int) -> Reply:
 
 
 def flux_protocol(frontend: Frontend) -> SocketProtocol:
-    """Return the protocol of `/v2/listen`, for the frontend's event loop."""
     # The number of an error's message, which counts among the messages of its session.
     numbers: WeakKeyDictionary[AuricleError, int] = WeakKeyDictionary()
 
@@ -271,8 +260,6 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Flux:
-    """The `ProtocolAdapter` of one session."""
-
     def __init__(self, options: FluxOptions, replies: FluxReplies, idle_seconds: float) -> None:
         self.idle_seconds = idle_seconds
         self._options = options

@@ -90,7 +90,6 @@ class Utterances:
         return self._settled()
 
     def on_partial(self, event: SegmentPartial) -> list[Reply]:
-        """The open segment has text that may change."""
         if not self._options.partials:
             return []
         text = event.committed + event.partial
@@ -99,7 +98,6 @@ class Utterances:
         return [self._replies.results(text, start, end, event.words, is_final=False)]
 
     def on_final(self, event: SegmentFinal) -> list[Reply]:
-        """A segment has its final text."""
         self._text_until = event.resume.segment_start
         self._words = self._words or bool(event.text)
         return self._settled(event)
@@ -168,8 +166,6 @@ SUBPROTOCOLS = ("token", "bearer")
 
 
 def listen_protocol(frontend: Frontend) -> SocketProtocol:
-    """Return the protocol of `/v1/listen`, for the frontend's event loop."""
-
     def options_of(query: str) -> ListenOptions:
         return parse_options(query, frontend.settings.max_channels)
 
@@ -196,8 +192,6 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Live:
-    """The `ProtocolAdapter` of one session."""
-
     def __init__(
         self, options: ListenOptions, request: str, model: str, idle_seconds: float
     ) -> None:

@@ -125,7 +125,6 @@ class DeepgramReplies:
         }
 
     def configure_failure(self) -> Reply:
-        """Return the answer to Configure."""
         return {
             "type": "ConfigureFailure",
             "request_id": self.request,
@@ -183,17 +182,14 @@ def speaker_number(speaker: int) -> int:
 
 
 def model_info(model: str) -> dict[str, str]:
-    """Return Deepgram's description of a model."""
     return {"name": model, "version": __version__, "arch": "auricle"}
 
 
 def timestamp(when: datetime) -> str:
-    """Return a time in UTC as text."""
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def error_message(error: AuricleError) -> Reply:
-    """Return the last message of a session that failed."""
     return {
         "type": "Error",
         "variant": error.code,
@@ -213,6 +209,5 @@ def schema_error(error: ProtocolError, text: str) -> Reply:
 
 
 def denial(error: AuricleError, request: str = "") -> Response:
-    """Return the response to a handshake or a request that is refused."""
     body = {"err_code": error.code, "err_msg": error.for_client, "request_id": request}
     return JSONResponse(body, error.http_status, error_headers(error))

@@ -61,8 +61,6 @@ _LIVE = Others({**REFUSED, "callback": "results are sent on the connection"}, AD
 
 
 class DeepgramOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of `/v1/listen`, of live audio and of recordings."""
-
     model: Model | None = None
     keyterm: tuple[str, ...] = ()
     alternatives: str = "1"

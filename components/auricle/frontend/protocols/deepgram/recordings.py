@@ -61,7 +61,6 @@ def answer(
     channels: Sequence[RecordingChannel],
     options: RecordingOptions,
 ) -> dict[str, Any]:
-    """Return the response's body. `warnings` is an extension of Deepgram's."""
     results: dict[str, Any] = {"channels": [_channel(one, options) for one in channels]}
     if options.utterances:
         results["utterances"] = [
@@ -142,7 +141,6 @@ class RecordingBody:
 
     @property
     def size(self) -> int:
-        """The number of bytes."""
         return self.file.size or 0
 
     async def write(self, data: bytes) -> None:
@@ -189,7 +187,6 @@ class ListenRecordings(RecordingEndpoint):
     name = "listen"
 
     async def answer(self, asked: RecordingRequest) -> None:
-        """Read the body, and send the transcript."""
         created = datetime.now(UTC)
         # Before a client uploads a body that would be refused.
         options = self._options(query_string(Request(asked.scope)))
@@ -207,7 +204,6 @@ class ListenRecordings(RecordingEndpoint):
             await asked.while_client_stays(transcribe())
 
     def refusal(self, error: AuricleError, request: str) -> Response:
-        """Return the response for an error of the request with that id."""
         return denial(error, request)
 
     async def _channels(

@@ -72,7 +72,6 @@ def pcm_of(datatype: str, content: bytes) -> bytes:
 
 
 def set_outputs(response: Any, wanted: Sequence[str], text: str, *, is_final: bool) -> None:
-    """Put the wanted outputs into a ModelInferResponse."""
     data = text.encode()
     contents = {TEXT: _LENGTH.pack(len(data)) + data, IS_FINAL: bytes([is_final])}
     for name in wanted:
@@ -247,7 +246,6 @@ _LARGEST_INT64 = (1 << 63) - 1
 
 
 def whole_text(asked: KserveRequest, segments: Sequence[RecordingSegment]) -> bytes:
-    """Return the answer to ModelInfer: the texts of the recording's segments."""
     response = _response(asked)
     set_outputs(response, asked.outputs, " ".join(one.text for one in segments), is_final=True)
     data: bytes = response.SerializeToString()

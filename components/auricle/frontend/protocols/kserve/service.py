@@ -124,7 +124,6 @@ class Sequence:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, or failed."""
         return self._over.is_set()
 
     async def end(self) -> None:
@@ -404,7 +403,6 @@ def kserve_methods(
     recordings: RecordingCalls,
     processors: Callable[[], Awaitable[int]],
 ) -> Methods:
-    """Return the methods of the service, for the frontend's event loop."""
     about = _About(frontend, access, processors)
     streams = ModelStreamInfer(frontend, access)
 

@@ -149,7 +149,6 @@ def refuse_names(field: str, names: Iterable[str]) -> None:
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """Return the fields of a message that are set."""
     return {field.name: value for field, value in message.ListFields()}
 
 
@@ -170,7 +169,6 @@ def _agree(field: str, stated: object, found: object) -> None:
 
 
 def _context(contexts: Any, warnings: list[str]) -> str:
-    """Return the client's phrases as context for the model."""
     phrases: list[str] = []
     for given in contexts:
         phrases += given.phrases

@@ -163,8 +163,6 @@ class StreamingRecognize:
 
 
 class _Session:
-    """The session of one call."""
-
     def __init__(self, frontend: Frontend, call: LiveCall, asked: _Asked) -> None:
         self._frontend = frontend
         self._engine = SessionEngine(frontend)
@@ -315,7 +313,6 @@ _MESSAGE_SECONDS = 10.0
 
 
 def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls) -> Methods:
-    """Return the methods of the service, for the frontend's event loop."""
     slow_reader_seconds = frontend.settings.slow_reader_seconds
     calls = LiveCalls(access, frontend.admission, frontend.live_sessions, slow_reader_seconds)
     streaming = StreamingRecognize(frontend)
@@ -343,7 +340,6 @@ def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls)
 
 
 def _configs(names: tuple[str, ...]) -> bytes:
-    """Return the configuration of the served model under each of its names."""
     response = message(f"{PACKAGE}.RivaSpeechRecognitionConfigResponse")()
     about = {"type": "online", "streaming": "True", "sample_rate": str(SAMPLE_RATE)}
     for name in names:

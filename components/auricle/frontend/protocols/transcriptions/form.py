@@ -81,7 +81,6 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
 
     @property
     def wants_speakers(self) -> bool:
-        """Whether the answer names speakers."""
         return self.response_format == "diarized_json" and not (self.stream and self.wants_chunks)
 
     @property
@@ -91,7 +90,6 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
 
     @property
     def words_asked_by(self) -> str:
-        """The field that requests words."""
         return "timestamp_granularities" if self.line_characters is None else "max_line_characters"
 
     @property
@@ -101,7 +99,6 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences about the fields without effect."""
         found = self.without_effect
         if self.temperature:
             found.append("temperature has no effect: decoding is greedy")

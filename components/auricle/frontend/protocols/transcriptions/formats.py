@@ -51,7 +51,6 @@ class TimedTranscript:
 
     @property
     def text(self) -> str:
-        """The whole text: the segments, joined by spaces."""
         return " ".join(segment.text for segment in self.segments)
 
     @property
@@ -67,12 +66,10 @@ class TimedTranscript:
 
 
 def usage(seconds: float) -> dict[str, object]:
-    """Return OpenAI's usage object for billing by duration."""
     return {"type": "duration", "seconds": round(seconds, 3)}
 
 
 def as_json(transcript: TimedTranscript) -> dict[str, object]:
-    """Return the body for `json`."""
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
 
@@ -108,14 +105,12 @@ def as_verbose_json(
 
 
 def _certainty(segment: RecordingSegment) -> dict[str, float]:
-    """Return the mean log probability of a segment's tokens, if they are known."""
     if not segment.tokens:
         return {}
     return {"avg_logprob": fmean(token.logprob for token in segment.tokens)}
 
 
 def as_diarized_json(transcript: TimedTranscript) -> dict[str, object]:
-    """Return the body for `diarized_json`."""
     sayings = (saying for segment in transcript.segments for saying in by_speaker(segment))
     return {
         "task": "transcribe",

@@ -79,7 +79,6 @@ class TranslationRequests(TranscriptionRequests):
         )
 
     def outputs(self, outputs: Outputs, request: TranscriptionForm) -> Outputs:
-        """Yield the segments in the target language."""
         assert isinstance(request, TranslationForm)
         if self._frontend.directions.of_speech(request.target):
             return _in_english(outputs)
@@ -107,7 +106,6 @@ async def _in_target(outputs: Outputs, target: str) -> Outputs:
 
 
 def _error(segment: RecordingSegment, target: str) -> AuricleError:
-    """Return the error of a segment without a whole translation."""
     why, at = segment.translation.missing, segment.start / SAMPLE_RATE
     problem = f"the text at {at:.1f} s was not translated ({why})"
     if why == UnsupportedValue.code:
