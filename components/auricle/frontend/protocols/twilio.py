@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -166,90 +167,88 @@ _MOST_BEFORE_START = 8  # messages, of a client without a checked key
 
 
 def twilio_protocol(frontend: Frontend, access: Access) -> InBandAuthProtocol:
-    """Return the protocol of `/v1/twilio`, for the frontend's event loop."""
-    calls = TwilioCalls(frontend, access)
-    return InBandAuthProtocol(NAME, calls.serve, lambda: check_text_is_wanted(frontend))
+    return InBandAuthProtocol(
+        NAME, partial(_serve, frontend, access), lambda: check_text_is_wanted(frontend)
+    )
 
 
-class TwilioCalls:
-    """Serves the streams of `/v1/twilio`, on the frontend's event loop."""
-
-    def __init__(self, frontend: Frontend, access: Access) -> None:
-        self._frontend = frontend
-        self._access = access
-
-    async def serve(self, socket: InBandAuthSocket) -> None:
-        """Serve one stream until its text is on the bus. Raises AuricleError if it fails."""
-        call = await self._begun(socket)
-        client = self._client(call, socket)
-        live = self._frontend.live_sessions
-        channels: dict[str, TextChannel] = {}
-        async with AsyncExitStack() as sessions:
-            for track in call.tracks:
-                session = await sessions.enter_async_context(
-                    live.session(Record(NAME, socket.address), client, socket.host)
-                )
-                options = ChannelOptions(
-                    sample_rate=SAMPLE_RATE,
-                    encoding=ENCODING,
-                    language=call.language,
-                    context=call.context,
-                    call=call.call,
-                    part=f"{track}-{call.stream}",
-                )
-                channels[track] = TextChannel(self._frontend, session, options)
-            engine = SessionEngine(self._frontend, *channels.values())
-            await engine.follow(self._read(socket, engine, channels))
-
-    async def _begun(self, socket: InBandAuthSocket) -> Call:
-        """Return the call once its `start` has been received."""
-        seconds = self._frontend.settings.start_timeout_seconds
-        for _ in range(_MOST_BEFORE_START):
-            text = await first_message(socket.receive(seconds, "the start message"))
-            message = parse_message(text)
-            if isinstance(message, TwilioStart):
-                return Call.begun_by(message.start)
-            if message is not None and not isinstance(message, Connected):
-                break
-        raise ProtocolError("the start message must come before others")
-
-    def _client(self, call: Call, socket: InBandAuthSocket) -> ClientAccount:
-        """Return the client whose key was sent: in the call's parameters, or in a header."""
-        if call.secret is not None:
-            return self._access.holder(call.secret, "live")
-        if self._access.needs_keys and "authorization" not in socket.headers:
-            raise Unauthorized(
-                f'no API key; send it as <Parameter name="{KEY_PARAMETER}"> of <Stream>'
+async def _serve(frontend: Frontend, access: Access, socket: InBandAuthSocket) -> None:
+    """Serve one stream until its text is on the bus. Raises AuricleError if it fails."""
+    call = await _begun(frontend, socket)
+    client = _client(access, call, socket)
+    live = frontend.live_sessions
+    channels: dict[str, TextChannel] = {}
+    async with AsyncExitStack() as sessions:
+        for track in call.tracks:
+            session = await sessions.enter_async_context(
+                live.session(Record(NAME, socket.address), client, socket.host)
             )
-        return self._access.client(socket.headers, "live")
+            options = ChannelOptions(
+                sample_rate=SAMPLE_RATE,
+                encoding=ENCODING,
+                language=call.language,
+                context=call.context,
+                call=call.call,
+                part=f"{track}-{call.stream}",
+            )
+            channels[track] = TextChannel(frontend, session, options)
+        engine = SessionEngine(frontend, *channels.values())
+        await engine.follow(_read(frontend, socket, engine, channels))
 
-    async def _read(
-        self, socket: InBandAuthSocket, engine: SessionEngine, channels: Mapping[str, TextChannel]
-    ) -> None:
-        """Feed the channels until the call is over, or draining ends its sessions."""
-        idle = self._frontend.settings.idle_timeout_seconds
-        while True:
-            try:
-                text = await engine.receive(lambda: socket.receive(idle, "the next media message"))
-            except ProtocolViolation:
-                raise
-            except ClientDisconnected:
-                return
-            if text is None:
-                socket.goes()
-                return
-            message = parse_message(text)
-            if isinstance(message, Media):
-                await self._take(channels, message)
-            elif isinstance(message, Stop):
-                return
-            elif isinstance(message, TwilioStart):
-                raise ProtocolError("a connection has one start message")
 
-    async def _take(self, channels: Mapping[str, TextChannel], message: Media) -> None:
-        payload, track = message.media.payload, message.media.track
-        channel = channels.get(track)
-        if channel is None:
-            raise ProtocolError(f"media of the track {quoted(track)}, which start did not name")
-        self._frontend.metrics.bytes("websocket", len(payload))
-        await channel.take(payload)
+async def _begun(frontend: Frontend, socket: InBandAuthSocket) -> Call:
+    """Return the call once its `start` has been received."""
+    seconds = frontend.settings.start_timeout_seconds
+    for _ in range(_MOST_BEFORE_START):
+        text = await first_message(socket.receive(seconds, "the start message"))
+        message = parse_message(text)
+        if isinstance(message, TwilioStart):
+            return Call.begun_by(message.start)
+        if message is not None and not isinstance(message, Connected):
+            break
+    raise ProtocolError("the start message must come before others")
+
+
+def _client(access: Access, call: Call, socket: InBandAuthSocket) -> ClientAccount:
+    """Return the client whose key was sent: in the call's parameters, or in a header."""
+    if call.secret is not None:
+        return access.holder(call.secret, "live")
+    if access.needs_keys and "authorization" not in socket.headers:
+        raise Unauthorized(f'no API key; send it as <Parameter name="{KEY_PARAMETER}"> of <Stream>')
+    return access.client(socket.headers, "live")
+
+
+async def _read(
+    frontend: Frontend,
+    socket: InBandAuthSocket,
+    engine: SessionEngine,
+    channels: Mapping[str, TextChannel],
+) -> None:
+    """Feed the channels until the call is over, or draining ends its sessions."""
+    idle = frontend.settings.idle_timeout_seconds
+    while True:
+        try:
+            text = await engine.receive(lambda: socket.receive(idle, "the next media message"))
+        except ProtocolViolation:
+            raise
+        except ClientDisconnected:
+            return
+        if text is None:
+            socket.goes()
+            return
+        message = parse_message(text)
+        if isinstance(message, Media):
+            await _take(frontend, channels, message)
+        elif isinstance(message, Stop):
+            return
+        elif isinstance(message, TwilioStart):
+            raise ProtocolError("a connection has one start message")
+
+
+async def _take(frontend: Frontend, channels: Mapping[str, TextChannel], message: Media) -> None:
+    payload, track = message.media.payload, message.media.track
+    channel = channels.get(track)
+    if channel is None:
+        raise ProtocolError(f"media of the track {quoted(track)}, which start did not name")
+    frontend.metrics.bytes("websocket", len(payload))
+    await channel.take(payload)

@@ -119,68 +119,61 @@ NAME = "vapi"
 
 
 def vapi_protocol(frontend: Frontend) -> SocketProtocol:
-    calls = VapiCalls(frontend)
-    return SocketProtocol(NAME, calls.serve, error_message, check=calls.check)
+    return SocketProtocol(
+        NAME,
+        partial(_serve, frontend),
+        error_message,
+        check=lambda query: frontend.check_model(parse_options(query).model or None),
+    )
 
 
-class VapiCalls:
-    """Serves the calls of `/v1/vapi`, on the frontend's event loop."""
+async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
+    """Serve one call; Vapi ends it by disconnecting, which raises ClientDisconnected.
 
-    def __init__(self, frontend: Frontend) -> None:
-        self._frontend = frontend
+    Raises AuricleError if the call fails.
+    """
+    options = parse_options(socket.query_string)
+    seconds = frontend.settings.start_timeout_seconds
+    text, _ = await first_message(socket.receive(seconds, "the start message"))
+    start = parse_start(text)
+    live = frontend.live_sessions
+    sessions: list[LiveSession] = [socket]
+    async with AsyncExitStack() as further:
+        for _ in range(1, start.channels):
+            another = live.session(Record(NAME), socket.client, socket.fairness_key)
+            sessions.append(await further.enter_async_context(another))
+        audio = ChannelOptions(
+            sample_rate=start.sample_rate,
+            language=options.language or None,
+            context=options.context,
+            call=socket.session,
+        )
 
-    def check(self, query: str) -> None:
-        """Raise BadRequest, before the handshake, if the query's options cannot be served."""
-        self._frontend.check_model(parse_options(query).model or None)
+        async def told(speaker: str, event: Text) -> None:
+            if message := response(event, speaker):
+                await socket.send(message)
 
-    async def serve(self, socket: ClientSocket) -> None:
-        """Serve one call; Vapi ends it by disconnecting, which raises ClientDisconnected.
+        channels = [
+            TextChannel(frontend, session, replace(audio, part=speaker), partial(told, speaker))
+            for session, speaker in zip(sessions, SPEAKERS, strict=False)
+        ]
+        engine = SessionEngine(frontend, *channels)
+        await engine.follow(_read(frontend, socket, engine, channels))
 
-        Raises AuricleError if the call fails.
-        """
-        options = parse_options(socket.query_string)
-        seconds = self._frontend.settings.start_timeout_seconds
-        text, _ = await first_message(socket.receive(seconds, "the start message"))
-        start = parse_start(text)
-        live = self._frontend.live_sessions
-        sessions: list[LiveSession] = [socket]
-        async with AsyncExitStack() as further:
-            for _ in range(1, start.channels):
-                another = live.session(Record(NAME), socket.client, socket.fairness_key)
-                sessions.append(await further.enter_async_context(another))
-            audio = ChannelOptions(
-                sample_rate=start.sample_rate,
-                language=options.language or None,
-                context=options.context,
-                call=socket.session,
-            )
 
-            async def told(speaker: str, event: Text) -> None:
-                if message := response(event, speaker):
-                    await socket.send(message)
-
-            channels = [
-                TextChannel(
-                    self._frontend, session, replace(audio, part=speaker), partial(told, speaker)
-                )
-                for session, speaker in zip(sessions, SPEAKERS, strict=False)
-            ]
-            engine = SessionEngine(self._frontend, *channels)
-            await engine.follow(self._read(socket, engine, channels))
-
-    async def _read(
-        self, socket: ClientSocket, engine: SessionEngine, channels: Sequence[TextChannel]
-    ) -> None:
-        """Feed the channels until draining ends the sessions."""
-        idle = self._frontend.settings.idle_timeout_seconds
-        interleaved = Deinterleaver(len(channels), sample_bytes=2)
-        while (
-            message := await engine.receive(lambda: socket.receive(idle, "the next audio packet"))
-        ) is not None:
-            text, data = message
-            if text is not None:
-                continue  # other messages about the call have no meaning for a transcriber
-            self._frontend.metrics.bytes("websocket", len(data))
-            for channel, samples in zip(channels, interleaved.split(data), strict=True):
-                await channel.take(samples)
-        socket.end_early(engine.heard_samples)
+async def _read(
+    frontend: Frontend, socket: ClientSocket, engine: SessionEngine, channels: Sequence[TextChannel]
+) -> None:
+    """Feed the channels until draining ends the sessions."""
+    idle = frontend.settings.idle_timeout_seconds
+    interleaved = Deinterleaver(len(channels), sample_bytes=2)
+    while (
+        message := await engine.receive(lambda: socket.receive(idle, "the next audio packet"))
+    ) is not None:
+        text, data = message
+        if text is not None:
+            continue  # other messages about the call have no meaning for a transcriber
+        frontend.metrics.bytes("websocket", len(data))
+        for channel, samples in zip(channels, interleaved.split(data), strict=True):
+            await channel.take(samples)
+    socket.end_early(engine.heard_samples)

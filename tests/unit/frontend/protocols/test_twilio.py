@@ -26,9 +26,9 @@ from auricle.frontend.protocols.twilio import (
     Call,
     Media,
     Stop,
-    TwilioCalls,
     TwilioStart,
     parse_message,
+    twilio_protocol,
 )
 from auricle.frontend.session.engine import check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
@@ -102,7 +102,7 @@ async def served(
 ) -> Stream:
     stream = Stream(*messages, stays=stays)
     async with asyncio.timeout(120):
-        await TwilioCalls(front, Access(KeyRing(keys))).serve(cast(Any, stream))
+        await twilio_protocol(front, Access(KeyRing(keys))).serve(cast(Any, stream))
     return stream
 
 
@@ -219,7 +219,7 @@ async def test_a_key_comes_as_a_parameter_or_in_a_header() -> None:
         await heard(CONNECTED, start(parameters={"api_key": other}), keys=[for_recordings])
     stream = Stream(CONNECTED, start(), STOP)
     stream.headers = {"authorization": f"Bearer {secret}"}
-    await TwilioCalls(frontend(KeptBus()), Access(KeyRing([key]))).serve(cast(Any, stream))
+    await twilio_protocol(frontend(KeptBus()), Access(KeyRing([key]))).serve(cast(Any, stream))
 
 
 @pytest.mark.parametrize("known", [True, False])

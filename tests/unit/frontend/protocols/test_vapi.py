@@ -22,11 +22,11 @@ from auricle.core.errors import (
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.vapi import (
     Options,
-    VapiCalls,
     error_message,
     parse_options,
     parse_start,
     response,
+    vapi_protocol,
 )
 from auricle.frontend.transport.access.keys import ANYONE, new_key
 from auricle.frontend.transport.access.limits import ClientAccount
@@ -88,7 +88,7 @@ class Vapi:
 
 async def served(vapi: Vapi, front: Frontend | None = None) -> Vapi:
     async with asyncio.timeout(120):
-        await VapiCalls(front or frontend()).serve(cast(Any, vapi))
+        await vapi_protocol(front or frontend()).serve(cast(Any, vapi))
     return vapi
 
 

@@ -254,25 +254,6 @@ _MOST_SEQUENCES = 1_000  # of one stream, including failed ones whose end was no
 _LONG_BYTES = 1 << 18  # longer audio is converted in a thread
 
 
-class ModelStreamInfer:
-    """Serves the streams of one frontend, on its event loop."""
-
-    def __init__(self, frontend: Frontend, access: Access) -> None:
-        self._frontend = frontend
-        self._access = access
-
-    async def serve(self, incoming: Incoming, context: Context) -> None:
-        """Serve one stream until done. Raises AuricleError if it fails or is refused."""
-        with self._frontend.live_sessions.recorded(Record(NAME, incoming.address)):
-            client = self._access.client(incoming.metadata, "live")
-        caller = SequenceOwner(client, incoming.host, incoming.address)
-        try:
-            with self._frontend.live_sessions.connection(NAME, incoming.address) as record:
-                await _Stream(self._frontend, caller, context, record).run()
-        except ClientDisconnected:
-            return  # each sequence has settled its own
-
-
 class _Stream:
     """One stream: a reader, and a task for each sequence."""
 
@@ -404,7 +385,15 @@ def kserve_methods(
     processors: Callable[[], Awaitable[int]],
 ) -> Methods:
     about = _About(frontend, access, processors)
-    streams = ModelStreamInfer(frontend, access)
+
+    async def stream(incoming: Incoming, context: Context) -> None:
+        try:
+            with frontend.live_sessions.connection(NAME, incoming.address) as record:
+                client = access.client(incoming.metadata, "live")
+                caller = SequenceOwner(client, incoming.host, incoming.address)
+                await _Stream(frontend, caller, context, record).run()
+        except ClientDisconnected:
+            return  # each sequence has settled its own
 
     async def infer(incoming: Incoming, context: Context) -> bytes:
         return await recordings.serve(incoming, context, "kserve", received)
@@ -417,7 +406,7 @@ def kserve_methods(
             "ServerMetadata": Method(about.server),
             "ModelMetadata": Method(about.model),
             "ModelInfer": Method(infer),
-            "ModelStreamInfer": Method(streams.serve, streams=True),
+            "ModelStreamInfer": Method(stream, streams=True),
         }
     }
 
