@@ -149,7 +149,7 @@ class Session:
         def done() -> None:
             if measured is not None:
                 measured.__exit__(None, None, None)
-            server.admission.look()
+            server.admission.observe()
             self._outcome.late += [server.sim.now - due for due in covered]
             self._under_way = False
             if final:

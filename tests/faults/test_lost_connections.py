@@ -76,4 +76,4 @@ async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
         assert proxy.connections_made > made
     # That a socket is lost is known before the next call, which may be the first to need another.
     if way is over_the_request_plane:
-        assert "answers: it is called again" in "\n".join(server.log[logged:])
+        assert "answers a probe again" in "\n".join(server.log[logged:])

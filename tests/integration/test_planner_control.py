@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from auricle.core.errors import SettingsError, WorkerUnavailable
-from auricle.load.pools import PATH, POOLS
+from auricle.load.pools import POOLS, REQUIRED_POOLS
 from auricle.planner.kubernetes import KubernetesApi, KubernetesConnector, KubernetesLease
 from auricle.planner.leadership import EtcdLease, Leadership
 from auricle_testing.services import etcd_server
@@ -153,7 +153,7 @@ async def test_pools_are_read_and_scaled_through_their_adapters(
 ) -> None:
     fake, real = api
     fake.replicas |= {"auricle-alignworker": 0}
-    connector = KubernetesConnector(real, "auricle", [*PATH, POOLS["align_worker"]])
+    connector = KubernetesConnector(real, "auricle", [*REQUIRED_POOLS, POOLS["align_worker"]])
     counts = await connector.replicas()
     assert counts == {"encode_worker": 2, "pd_worker": 5, "align_worker": 0}
     await connector.scale("pd_worker", 8)
@@ -170,10 +170,10 @@ async def test_an_adapter_that_is_missing_or_a_server_that_fails_is_named(
 ) -> None:
     fake, real = api
     with pytest.raises(WorkerUnavailable, match="scaling adapter other-encodeworker: 404"):
-        await KubernetesConnector(real, "other", PATH).replicas()
+        await KubernetesConnector(real, "other", REQUIRED_POOLS).replicas()
     fake.down = True
     with pytest.raises(WorkerUnavailable, match="auricle-encodeworker: 500"):
-        await KubernetesConnector(real, "auricle", PATH).replicas()
+        await KubernetesConnector(real, "auricle", REQUIRED_POOLS).replicas()
 
 
 async def test_of_two_planners_on_kubernetes_one_leads(

@@ -19,7 +19,7 @@ from auricle.dynamo import Route, Runtime
 from auricle.dynamo.events import EventPublisher
 from auricle.dynamo.remote import RemoteEndpoint
 from auricle.dynamo.secrets import Secrets
-from auricle.dynamo.signing import Sealer
+from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
 from auricle.protocol.control import AskDecisions, Decisions, Refusal
 
@@ -103,13 +103,13 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
     path = "auricle.planner.decisions"
     endpoint = bench.runtime._endpoint("planner", "decisions")
     with pytest.raises(UntrustedCaller):
-        await RemoteEndpoint(endpoint, path, Sealer(stranger)).call(
+        await RemoteEndpoint(endpoint, path, Signer(stranger)).call(
             AskDecisions(), Decisions, bench.instance, 10
         )
     assert bench.refused("mac") == 1
 
     # The same request twice.
-    sealer = Sealer(bench.runtime._secrets)
+    sealer = Signer(bench.runtime._secrets)
     sealed = sealer.seal(encoded(AskDecisions()), f"{path}/{bench.instance:x}")
     assert from_wire(await bench.raw(sealed_to_wire(sealed)), Decisions).leads
     refused = from_wire(await bench.raw(sealed_to_wire(sealed)), Refusal)
@@ -126,7 +126,7 @@ async def events_of_strangers_are_not_heard(bench: Bench, stranger: Secrets) -> 
     bench.runtime.subscribe("planner", "topic", Decisions, bench.heard.append)
     bench.runtime.publish("planner", "topic", lambda: Decisions(("ours",), leads=True), 0.05)
     topic = bench.runtime._endpoint("planner", "topic")
-    publisher = EventPublisher(topic, "auricle.planner.topic", Sealer(stranger))
+    publisher = EventPublisher(topic, "auricle.planner.topic", Signer(stranger))
     async with asyncio.timeout(120):
         while not (bench.heard and bench.refused("mac") > 1):
             publisher.publish(Decisions(("forged",), leads=True))

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 
 from auricle.dynamo.secrets import SECRET_FILE, Secrets
-from auricle.dynamo.signing import Sealer, machine_clock
+from auricle.dynamo.signing import Signer, machine_clock
 
 _OLD_SECONDS = 3_600.0
 
@@ -20,9 +20,9 @@ class Seals:
         made_up.touch(mode=0o600)
         made_up.write_text(secrets.token_hex(32))
         known = Secrets(discovery / SECRET_FILE, "the deployment's secret")
-        self.good = Sealer(known)
-        self._old = Sealer(known, lambda: max(0.0, machine_clock() - _OLD_SECONDS))
-        self._made_up = Sealer(Secrets(made_up, "a made-up secret"))
+        self.good = Signer(known)
+        self._old = Signer(known, lambda: max(0.0, machine_clock() - _OLD_SECONDS))
+        self._made_up = Signer(Secrets(made_up, "a made-up secret"))
         self._last = b""
 
     def seal(self, how: str, message: bytes, receiver: str) -> bytes:

@@ -69,7 +69,7 @@ class PoolLimits(BaseModel):
 
 
 class BesideLimits(PoolLimits):
-    """The bounds of a pool beside the path, which is empty while nobody asks for it."""
+    """The bounds of an optional pool, which is empty without demand."""
 
     minimum: int = Field(0, ge=0, le=MAX_POOL_REPLICAS, description="fewest workers of the pool")
 

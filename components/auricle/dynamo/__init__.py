@@ -2,7 +2,7 @@
 
 An endpoint takes one message and returns one message or a stream of messages. An
 `AuricleError` crosses the wire as a `Refusal`, and the caller's side raises it again. Requests
-and events are sealed with the deployment's secret (`seals.py`); no component knows of it.
+and events are signed with the deployment's secret in this package (`signing.py`).
 """
 
 from auricle.dynamo.handling import RealtimeModel, Route

@@ -1,7 +1,7 @@
 """Publish and subscribe on Dynamo's event plane (ZeroMQ or NATS, as configured).
 
-Dynamo's Python bindings have no publisher of arbitrary events. They do relay unchanged what
-an engine publishes on a local ZeroMQ socket, so our events take that path.
+Dynamo's Python bindings have no publisher of arbitrary events. They do relay messages that an
+engine publishes on a local ZeroMQ socket, without changes, so our events take that path.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from auricle.config.settings import CommonSettings
 from auricle.core.errors import ProcessFailed, UntrustedCaller
 from auricle.dynamo.network import EventSockets, event_sockets
 from auricle.dynamo.refusals import Refusals
-from auricle.dynamo.signing import Opener, Sealer
+from auricle.dynamo.signing import Signer, Verifier
 from auricle.dynamo.wire import encoded
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _HIGH_WATER = 100
 class EventPublisher:
     """Publishes this process's events under `endpoint`. Not thread-safe."""
 
-    def __init__(self, endpoint: Any, topic: str, sealer: Sealer) -> None:
+    def __init__(self, endpoint: Any, topic: str, sealer: Signer) -> None:
         """`topic` is the endpoint's name, for whose subscribers `sealer` seals the events."""
         import zmq
         from dynamo.llm import FpmEventRelay
@@ -86,7 +86,7 @@ class EventSubscriber:
         endpoint: Any,
         kind: Any,
         heard: Callable[[Any], None],
-        opener: Opener,
+        opener: Verifier,
         refusals: Refusals,
     ) -> None:
         from dynamo.llm import FpmEventSubscriber

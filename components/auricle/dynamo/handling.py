@@ -17,22 +17,20 @@ import msgspec
 from auricle.core.aio import cancelled
 from auricle.core.errors import AuricleError, BadRequest, UntrustedCaller, WorkerUnavailable
 from auricle.dynamo.refusals import Refusals
-from auricle.dynamo.signing import Opener
+from auricle.dynamo.signing import Verifier
 from auricle.dynamo.wire import sealed_from_wire, to_wire
 from auricle.process.logs import about
 from auricle.protocol.control import Refusal
 
 log = logging.getLogger(__name__)
 
-# Cancels work whose caller has gone (`context` is Dynamo's request context).
-
 T = TypeVar("T")
 
 
 async def until_stopped(work: Awaitable[T], context: Any) -> T:
-    """Return the result of `work`; if the caller leaves first, cancel it.
+    """Return the result of `work`; cancel it if the caller of `context` (Dynamo's) leaves first.
 
-    Raises WorkerUnavailable in that case, which nobody receives.
+    Raises WorkerUnavailable in that case.
     """
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(context.async_killed_or_stopped())
@@ -46,7 +44,7 @@ async def until_stopped(work: Awaitable[T], context: Any) -> T:
 
 
 def stream_until_stopped(stream: AsyncGenerator[T, None], context: Any) -> AsyncGenerator[T, None]:
-    """Return the items of `stream`; end and close it as soon as the caller leaves.
+    """Return the items of `stream`; close it as soon as the caller leaves.
 
     The stream runs in this call's context variables (see process/logs.py), whichever task
     iterates over it.
@@ -98,7 +96,7 @@ class Route:
 
 
 def handler(
-    route: Route, opener: Opener, refusals: Refusals
+    route: Route, opener: Verifier, refusals: Refusals
 ) -> Callable[[Any, Any], AsyncGenerator[Any, None]]:
     """Return a handler as Dynamo calls it: it opens the request and encodes the replies."""
     decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(route.request)
@@ -129,7 +127,7 @@ def handler(
             refusal = Refusal(error.code, str(error), error.keys, error.retry_after_seconds)
             yield to_wire(refusal)
         except Exception:  # one failing request must not end the endpoint
-            # What a library says may name files and hosts, so it is for the log of this process.
+            # Errors of libraries may name files and hosts, so they only go to this process's log.
             log.exception("%s failed, session %s", route.name, ids.get("session"))
             yield to_wire(Refusal(AuricleError.code, f"{route.name} failed; see its worker's log"))
 

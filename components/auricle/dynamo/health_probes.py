@@ -1,7 +1,7 @@
-"""Tells instances that are slow from those that hang: it asks the ones that owe an answer.
+"""Distinguishes slow instances from hung ones by probing instances with overdue answers.
 
-A second attempt after a usual time would double the load just when all workers are slow. A
-question costs nothing, and one that hangs cannot answer it.
+A second attempt after a usual time would double the load just when all workers are slow. A probe
+costs nothing, and a hung instance cannot answer it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _OWN_LAG_SECONDS = 0.3
 
 @dataclass(frozen=True)
 class PulseTimes:
-    """When an instance is asked, and when it hangs: all in seconds.
+    """When an instance is probed, and when it counts as hung: all in seconds.
 
-    It is asked once a call has taken `patience`, and again after each further `patience`. It
-    hangs if the answer takes `answer`, or if a part of it has been silent for `part`. Without
-    another instance it is left only after it has hung for `alone`.
+    It is probed once a call has taken `patience`, and again after each further `patience`. It is
+    hung if the answer takes `answer`, or if a part of it has been silent for `part`. Without
+    another instance it is left only after it has been hung for `alone`.
     """
 
     patience: float
@@ -68,9 +68,8 @@ class Pulses:
         """Return the result of `work`, which waits for `instance`.
 
         Raises WorkerUnavailable if the instance hangs and there is another one, and the
-        exception of `stop` once that is set. `work` is cancelled then. Without another one
-        `work` goes on for `alone` seconds, because the instance may go on too, or be started
-        again by whoever watches it.
+        exception of `stop` once that is set. `work` is cancelled then. Without another instance
+        `work` continues for `alone` seconds, because the instance may recover or be restarted.
         """
         task = asyncio.ensure_future(work)
         ends: set[asyncio.Future[Any]] = {task} if stop is None else {task, stop}
@@ -90,10 +89,10 @@ class Pulses:
     async def _check(
         self, instance: int, ends: set[asyncio.Future[Any]], hung: float | None
     ) -> float | None:
-        """Ask the instance, unless one of `ends` comes first.
+        """Probe the instance, unless one of `ends` comes first.
 
-        Takes and returns since when it has hung, None if it does not. Raises WorkerUnavailable
-        if it must be left.
+        Takes and returns the time since which it has hung, or None. Raises WorkerUnavailable if it
+        must be left.
         """
         asking = asyncio.ensure_future(self._hangs(instance))
         try:
@@ -118,7 +117,7 @@ class Pulses:
         except DeadlineExceeded:
             return self._clock() - began < self._times.answer + _OWN_LAG_SECONDS
         except AuricleError:
-            return False  # it has ended, or is ending: the call itself says so
+            return False  # it has ended, or is ending: the call fails by itself
         now = self._clock()
         if reply.silent_seconds >= self._times.part:
             return True
@@ -128,7 +127,9 @@ class Pulses:
 
     def _given_up(self, instance: int) -> WorkerUnavailable:
         self._served.suspect(instance)
-        log.warning("instance %x does not answer: it is left", instance)
+        log.warning(
+            "instance %x missed its health probe; its calls go to other instances", instance
+        )
         return WorkerUnavailable(f"instance {instance:x} does not answer")
 
 

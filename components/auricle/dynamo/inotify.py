@@ -1,7 +1,7 @@
-"""inotify instances, of which Dynamo's file discovery takes one per endpoint it follows.
+"""inotify instances: Dynamo's file discovery takes one for each endpoint that it follows.
 
-Linux grants a user `fs.inotify.max_user_instances` of them. When they are used up the system calls
-say "Too many open files", as if file descriptors were.
+Linux grants a user `fs.inotify.max_user_instances` of them. When they are used up, system calls
+fail with "Too many open files", as for file descriptors.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TOO_MANY = "Too many open files"
 
 
 def check_instances(processes: int) -> None:
-    """Raise SettingsError if this user has too few left for so many processes of a graph."""
+    """Raise SettingsError if this user has too few left for this number of processes."""
     wanted = processes * INSTANCES_PER_PROCESS
     if (free := _free(wanted)) < wanted:
         raise SettingsError(_used_up(f"{free} of them are free, and about {wanted} are needed"))
 
 
 def explained(error: Exception) -> Exception:
-    """Return an error of Dynamo's discovery, or one that says which limit was reached."""
+    """Return an error of Dynamo's discovery, or one that names the exceeded limit."""
     if _TOO_MANY in str(error) and _free(_AT_ONCE) < _AT_ONCE:
         return SettingsError(_used_up("and all are in use"))
     return error

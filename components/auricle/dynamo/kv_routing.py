@@ -58,7 +58,7 @@ class KvIndex:
     """An index of the prefix caches of all instances of one endpoint."""
 
     def __init__(self, endpoint: Any, block_size: int) -> None:
-        """`block_size` (tokens) must equal that of the workers, or nothing is ever found."""
+        """`block_size` (tokens) must equal the workers' setting; otherwise lookups find nothing."""
         from dynamo.llm import KvRouter, KvRouterConfig
 
         # auricle places segments itself, so the router need not track load.

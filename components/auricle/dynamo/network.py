@@ -11,7 +11,7 @@ from auricle.config.settings import CommonSettings
 # Requests go point to point; NATS, where configured, carries events only.
 REQUEST_PLANE = "tcp"
 _LOOPBACK = "127.0.0.1"
-# Of the path of a Unix socket, in bytes, of which the last name takes 17 and a process id.
+# Bytes of a Unix socket's path without the last name, which takes 17 and a process id.
 _LONGEST_DIRECTORY = 80
 # Below the discovery directory.
 CALL_SOCKETS = ".calls"
@@ -45,7 +45,7 @@ def internal_host(settings: CommonSettings) -> str:
 
 
 def event_sockets(settings: CommonSettings) -> EventSockets | None:
-    """Return the sockets through which events go on one machine; None if they go elsewhere.
+    """Return the sockets of events within one machine; None if events use another transport.
 
     By itself Dynamo's ZeroMQ event plane listens on all of the machine's addresses.
     """

@@ -31,7 +31,7 @@ from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.registration import Listing, SelfDescription
 from auricle.dynamo.remote import RemoteEndpoint, receiver
 from auricle.dynamo.secrets import secrets_of
-from auricle.dynamo.signing import Opener, Sealer, Tokens, clock_of
+from auricle.dynamo.signing import Signer, Tokens, Verifier, clock_of
 from auricle.process.draining import Drain, until_going
 from auricle.process.liveness import Liveness, Watchdog, beat
 from auricle.process.metrics import report_status
@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 _DRAIN_SECONDS = 10.0
 _LISTED_SECONDS = 30.0
 _ALIVE = "alive"
-# Dynamo calls a process healthy by those of its endpoints that have such a request. It would
-# only send it with DYN_HEALTH_CHECK_ENABLED, which is off.
+# A process is healthy for Dynamo if its endpoints with such a request are. Dynamo only sends the
+# request with DYN_HEALTH_CHECK_ENABLED, which is off.
 _HEALTH_REQUEST = {"are you well": True}
 
 E = TypeVar("E", bound=msgspec.Struct)
@@ -118,14 +118,14 @@ class Runtime:
         alive = None if endpoint == _ALIVE else self.asking(component)
         called, path = self._endpoint(component, endpoint), self._path(component, endpoint)
         calls = self._local.calls if local else None
-        return RemoteEndpoint(called, path, self._sealer(), alive, calls)
+        return RemoteEndpoint(called, path, self._signer(), alive, calls)
 
-    def _sealer(self) -> Sealer:
-        return Sealer(self._secrets, self._clock)
+    def _signer(self) -> Signer:
+        return Signer(self._secrets, self._clock)
 
-    def _opener(self, component: str, endpoint: str) -> Opener:
+    def _verifier(self, component: str, endpoint: str) -> Verifier:
         name = receiver(self._path(component, endpoint), self.instance(component, endpoint))
-        return Opener(self._secrets, name, self._clock)
+        return Verifier(self._secrets, name, self._clock)
 
     def tokens(self, purpose: str) -> Tokens:
         """Return a maker of tokens that every process of this deployment can open."""
@@ -154,18 +154,18 @@ class Runtime:
     ) -> None:
         """Publish the result of `event()` under the component's `topic` every `every_seconds`."""
         publisher = EventPublisher(
-            self._endpoint(component, topic), self._path(component, topic), self._sealer()
+            self._endpoint(component, topic), self._path(component, topic), self._signer()
         )
         self._closing.append(publisher.close)
         self._tasks.start(publisher.run(event, every_seconds), f"publishing {topic}")
 
     def subscribe(
-        self, component: str, topic: str, kind: type[E], heard: Callable[[E], None]
+        self, component: str, topic: str, kind: type[E], on_event: Callable[[E], None]
     ) -> None:
-        """Call `heard` on the event loop with what every process of `component` publishes."""
-        opener = Opener(self._secrets, self._path(component, topic), self._clock)
+        """Call `on_event` on the event loop with each event of every process of `component`."""
+        verifier = Verifier(self._secrets, self._path(component, topic), self._clock)
         subscriber = EventSubscriber(
-            self._endpoint(component, topic), kind, heard, opener, self._refusals
+            self._endpoint(component, topic), kind, on_event, verifier, self._refusals
         )
         self._closing.append(subscriber.close)
         self._tasks.start(subscriber.watch(), f"receiving {topic}")
@@ -196,7 +196,7 @@ class Runtime:
         """Serve `routes` until SIGTERM, SIGINT or the end of `until`.
 
         On SIGTERM `drain` runs first, while requests are still served; SIGINT skips or ends the
-        drain, and cuts what is held. `model` is registered with Dynamo's own frontend as well.
+        drain, and cuts held work. `model` is registered with Dynamo's own frontend as well.
         Raises DeadlineExceeded if Dynamo does not list this process within 30 s, and ProcessFailed
         if an owned task died.
         """
@@ -204,27 +204,12 @@ class Runtime:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
-        serving = []
-        # A frontend is called by nobody. But a process that has lost its lease in etcd is blind,
-        # and one that serves an endpoint hears of it: Dynamo ends that.
+        # Other processes do not call a frontend. But Dynamo ends the endpoints of a process that
+        # has lost its lease in etcd, and without an endpoint it would not notice.
         if routes or self._etcd:
-            asked = AskAlive | AskDescription
-            routes = [Route(_ALIVE, asked, unary=self.description.answer, brief=True), *routes]
-        handlers = {
-            route.name: handler(route, self._opener(component, route.name), self._refusals)
-            for route in routes
-        }
-        paths = {self._path(component, name): one for name, one in handlers.items()}
-        await self._local.serve(self.instance(component, _ALIVE), paths, self._tasks)
-        for route in routes:
-            endpoint = self._endpoint(component, route.name)
-            self._endpoints.append(endpoint)
-            work = endpoint.serve_endpoint(
-                handlers[route.name],
-                graceful_shutdown=True,
-                health_check_payload=_HEALTH_REQUEST if route.name == self._healthy_with else None,
-            )
-            serving.append(asyncio.ensure_future(work))
+            question = AskAlive | AskDescription
+            routes = [Route(_ALIVE, question, unary=self.description.answer, brief=True), *routes]
+        serving = await self._serve_routes(component, routes)
         names = [route.name for route in routes]
         if model is not None:
             endpoint = self._endpoint(component, REALTIME_ENDPOINT)
@@ -249,6 +234,28 @@ class Runtime:
         await self._close(serving)
         if self._failure is not None:
             raise self._failure
+
+    async def _serve_routes(
+        self, component: str, routes: Sequence[Route]
+    ) -> list[asyncio.Future[None]]:
+        """Serve routes on this machine's socket and on Dynamo; return the tasks of the latter."""
+        handlers = {
+            route.name: handler(route, self._verifier(component, route.name), self._refusals)
+            for route in routes
+        }
+        paths = {self._path(component, name): one for name, one in handlers.items()}
+        await self._local.serve(self.instance(component, _ALIVE), paths, self._tasks)
+        serving = []
+        for route in routes:
+            endpoint = self._endpoint(component, route.name)
+            self._endpoints.append(endpoint)
+            work = endpoint.serve_endpoint(
+                handlers[route.name],
+                graceful_shutdown=True,
+                health_check_payload=_HEALTH_REQUEST if route.name == self._healthy_with else None,
+            )
+            serving.append(asyncio.ensure_future(work))
+        return serving
 
     def close(self) -> None:
         """Leave the graph, in a process that only calls others (a test, a tool)."""

@@ -1,7 +1,7 @@
 """Keeps this process listed in discovery.
 
-Records of the file discovery count as those of a dead process when they look old: after the clock
-was set forward, or the machine stood still. etcd can lose its data. Dynamo writes neither again.
+File discovery treats old records as records of a dead process: after the clock was set forward, or
+the machine was suspended. etcd can lose its data. Dynamo writes neither again.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from auricle.protocol.diagnosis import AskDescription, Description, Parts
 log = logging.getLogger(__name__)
 
 _FIRST_SECONDS = 0.05
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _WRITE_SECONDS = 5.0
-# The wall clock was set, or everything stood still: beyond what a busy machine delays a look.
+# The wall clock was set, or the machine was suspended: longer than a busy machine delays a check.
 _JUMP_SECONDS = 3.0
-# Other processes find that records look old at their next look, within 3.3 s.
+# Other processes find that records look old at their next check, within 3.3 s.
 _AFTER_JUMP_SECONDS = 10.0
-# A process that cannot be listed any more is of no use: a restarted one can.
+# A process that cannot be listed any more is useless: a restarted one can be.
 _GIVE_UP_SECONDS = 20.0
 
 
@@ -45,7 +45,7 @@ class Clocks:
     _last: tuple[float, float] | None = field(default=None, init=False)
 
     def jumped(self) -> bool:
-        """Whether the wall clock has jumped, or all stood still, since the last call."""
+        """Whether the wall clock jumped, or the machine was suspended, since the last call."""
         now = self.wall(), self.steady()
         last, self._last = self._last, now
         if last is None:
@@ -63,9 +63,9 @@ class Listing:
         write: Callable[[], Awaitable[object]],
         clocks: Clocks | None = None,
     ) -> None:
-        """`listed()` says whether discovery has one of the records; `write()` writes all of them.
+        """`listed()` returns whether discovery has one of the records; `write()` writes all.
 
-        One stands for all: to follow an endpoint costs an inotify instance.
+        One represents all, because following an endpoint costs an inotify instance.
         """
         self._listed = listed
         self._write = write
@@ -75,19 +75,19 @@ class Listing:
 
     async def begin(self) -> None:
         """Wait until the process is listed for the first time; the caller has a deadline."""
-        while not await self._listed():  # noqa: ASYNC110  Dynamo tells nobody
+        while not await self._listed():  # noqa: ASYNC110  Dynamo does not notify
             await asyncio.sleep(_FIRST_SECONDS)
 
     async def run(self) -> None:
-        """Look every second until cancelled.
+        """Check every second until cancelled.
 
         Raises ProcessFailed if the process cannot be listed for 20 s: its lease in etcd is lost.
         """
         while True:
-            await self.look()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await self.check()
+            await asyncio.sleep(_CHECK_SECONDS)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Write the records again if they are lost, or may be lost soon. Raises as `run`."""
         now = self._clocks.steady()
         if self._clocks.jumped():
@@ -109,8 +109,6 @@ class Listing:
                 ) from None
 
 
-# What this process says of itself to others of the deployment, on the endpoint `alive`.
-
 # The distributions that a library comes in: by the machine, one of them is installed.
 _DISTRIBUTIONS = {
     "dynamo": ("ai-dynamo-runtime",),
@@ -121,21 +119,21 @@ _DISTRIBUTIONS = {
 
 
 class SelfDescription:
-    """Answers questions about this process, on its event loop. Nothing is measured before.
+    """Answers questions about this process on the endpoint `alive`, on its event loop.
 
-    `parts` says what a component has to say of its own, and `drain` whether the process drains.
+    `parts` returns the component's own description. Nothing is measured in advance.
     """
 
     def __init__(self, liveness: Liveness, clock: Callable[[], float] = time.time) -> None:
         self._liveness = liveness
         self._clock = clock
-        # Read at the start: what is installed later is not what runs.
+        # Read at the start: packages that are installed later are not the running ones.
         self._versions = _versions()
         self.parts: Callable[[], Parts] = Parts
         self.drain: Drain | None = None
 
     async def answer(self, question: AskAlive | AskDescription) -> Alive | Description:
-        """Answer another process on the event loop, which so proves to run."""
+        """Answer another process; the answer proves that the event loop runs."""
         if isinstance(question, AskAlive):
             return await self._liveness.answer(question)
         return self.now()

@@ -17,17 +17,15 @@ from auricle.core.aio import within
 from auricle.core.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.dynamo.inotify import explained
 from auricle.dynamo.local.client import LocalCall, LocalCalls
-from auricle.dynamo.signing import Sealer
+from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
 from auricle.protocol.control import Alive, AskAlive, Refusal
 
 log = logging.getLogger(__name__)
 
-# A call on Dynamo's request plane.
-
 
 class PlaneCall:
-    """A call under way: iterate over its replies."""
+    """A call in progress on Dynamo's request plane: iterate over its replies."""
 
     def __init__(self, replies: AsyncIterator[Any], context: Any) -> None:
         self._replies = replies
@@ -56,7 +54,7 @@ class PlaneCall:
         return aiter(self._replies)
 
     def stop(self) -> None:
-        """Want no more replies: the other side stops working on the request."""
+        """End the call; the other side cancels the request."""
         self._context.stop_generating()
 
 
@@ -64,8 +62,6 @@ def _stop(opened: asyncio.Future[Any], context: Any) -> None:
     if not opened.cancelled() and opened.exception() is None:
         context.stop_generating()
 
-
-# Instances that a call could not reach. No I/O; time is an argument.
 
 # A dead worker's record stays in discovery for 11.6 s (file) to Common.etcd_lease_seconds. Calling
 # it again costs milliseconds.
@@ -75,10 +71,10 @@ _ASK_SECONDS = 1.0
 
 @dataclass
 class Quarantine:
-    """Instances that are not to be called while others can be.
+    """Instances that calls could not reach, which are avoided while others are available.
 
-    If there are no others, they are asked whether they answer: a dead process is not to be waited
-    for, but one that only lost its connections is to be called again at once.
+    Without others, they are probed: callers must not wait for a dead process, but should use one at
+    once that only lost its connections. No I/O; time is an argument.
     """
 
     _until: dict[int, float] = field(default_factory=dict)
@@ -93,14 +89,14 @@ class Quarantine:
         self._until.pop(instance, None)
 
     def free(self, instances: Iterable[int], now: float) -> list[int]:
-        """Return those of `instances` that are not in quarantine."""
+        """Return the `instances` that are not in quarantine."""
         self._until = {i: until for i, until in self._until.items() if until > now}
         return [i for i in instances if i not in self._until]
 
     def to_ask(self, instances: Iterable[int], now: float) -> list[int]:
-        """Return those of `instances` in quarantine that nobody has asked in the last second.
+        """Return the `instances` in quarantine that were not probed in the last second.
 
-        They count as asked: however many wait, one of them asks.
+        They count as probed, so that one of several waiting callers probes them.
         """
         self._asked = {i: at for i, at in self._asked.items() if now - at < _ASK_SECONDS}
         due = [i for i in instances if i in self._until and i not in self._asked]
@@ -108,13 +104,13 @@ class Quarantine:
         return due
 
 
-# An instance is avoided for so long if it hangs or fails requests.
+# How long an instance is avoided that hangs or fails requests.
 _SUSPECT_SECONDS = 12.0
 _ANSWER_SECONDS = 1.0
 _INSTANCE_POLL_SECONDS = 0.1
-# Discovery tells a new client of the instances one by one.
+# Discovery reports instances to a new client one by one.
 _FOLLOWING_SECONDS, _FIRST_SECONDS, _FURTHER_SECONDS = 5.0, 2.0, 0.5
-# A time-out after less than this says how long the caller could wait, not that the other hangs.
+# A time-out after less than this reflects the caller's deadline, not a hung instance.
 _TELLING_SECONDS = 5.0
 
 
@@ -133,7 +129,7 @@ class RemoteEndpoint:
         self,
         endpoint: Any,
         path: str,
-        sealer: Sealer,
+        sealer: Signer,
         alive: RemoteEndpoint | None = None,
         local: LocalCalls | None = None,
     ) -> None:
@@ -150,7 +146,7 @@ class RemoteEndpoint:
         self._suspected: dict[int, float] = {}
 
     def suspect(self, instance: int) -> None:
-        """Use the instance only if there is no other, for 12 s: it hangs, or fails requests."""
+        """Avoid the instance for 12 s if others are available: it hangs, or fails requests."""
         self._suspected[instance] = time.monotonic() + _SUSPECT_SECONDS
 
     def suspected(self, instance: int) -> bool:
@@ -158,7 +154,7 @@ class RemoteEndpoint:
         return self._suspected.get(instance, 0.0) > time.monotonic()
 
     async def others(self, instance: int) -> list[int]:
-        """Return the usable instances besides this one, without suspected ones."""
+        """Return the other usable instances, without suspected ones."""
         return [i for i in await self.instances() if i != instance and not self.suspected(i)]
 
     async def _connected(self) -> Any:
@@ -175,7 +171,7 @@ class RemoteEndpoint:
         await within(seconds, client.wait_for_instances(), "an instance")
 
     async def wait_for(self, instance: int, seconds: float) -> None:
-        """Wait until discovery lists the instance, of which a new client hears in a moment.
+        """Wait until discovery has reported the instance to this client.
 
         Raises WorkerUnavailable after `seconds`.
         """
@@ -222,9 +218,8 @@ class RemoteEndpoint:
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         """Return the instances that can be called.
 
-        Suspected ones are left out unless there are no others, and so are, before them, those in
-        `avoid` and those whose calls failed, until these have answered a question or 12 s have
-        passed.
+        Instances in `avoid`, suspected ones, and instances whose calls failed are left out while
+        others remain. Those whose calls failed return once they answer a probe, or after 12 s.
 
         Waits up to `seconds` for an instance, as a worker may be restarting; then raises
         WorkerUnavailable. The result is never empty.
@@ -242,10 +237,9 @@ class RemoteEndpoint:
         return [i for i in usable if i not in self._suspected] or usable
 
     async def _asked_again(self) -> bool:
-        """Ask instances in quarantine whether they answer, each at most once a second.
+        """Probe instances in quarantine, each at most once a second.
 
-        Those that do are released: only the connections to them were lost. Returns whether any
-        was.
+        Instances that answer are released: they only lost connections. Returns whether any was.
         """
         if self._alive is None:
             return False
@@ -259,7 +253,7 @@ class RemoteEndpoint:
             await alive.call(AskAlive(), Alive, instance, _ANSWER_SECONDS)
         except AuricleError:
             return False
-        log.warning("instance %x answers: it is called again", instance)
+        log.warning("instance %x answers a probe again; resuming calls to it", instance)
         self._quarantine.release(instance)
         return True
 
@@ -267,8 +261,8 @@ class RemoteEndpoint:
         """Send one request and return its reply, decoded as `reply`.
 
         Raises DeadlineExceeded after `seconds`, WorkerUnavailable if the instance cannot be
-        reached or ends without a reply, and any AuricleError that the other side raised. On
-        cancellation or time-out the other side is told to stop.
+        reached or ends without a reply, and any AuricleError that the other side raised.
+        Cancellation and time-out cancel the request on the other side.
         """
         # Does not use `stream`: its generator would dominate the cost of a chunk.
         received: Any = None
@@ -276,7 +270,7 @@ class RemoteEndpoint:
         try:
             async with asyncio.timeout(seconds):
                 call = await self._begun(message, instance)
-                # Read to the end, because leaving earlier would tell the other side to stop.
+                # Read to the end: leaving earlier would cancel the request on the other side.
                 async for data in call:
                     received = data
             ended = True
@@ -304,10 +298,9 @@ class RemoteEndpoint:
     ) -> AsyncGenerator[Any, None]:
         """Send one request and yield its replies, each decoded as `reply`.
 
-        There is no deadline, neither for the first reply nor between replies: the caller watches
-        each `anext` (see `Pulses`). Raises WorkerUnavailable if the instance cannot be reached or
-        dies, and any AuricleError that the other side raised. Closing the iterator tells the
-        other side to stop.
+        It has no deadline: the caller watches each `anext` (see `Pulses`). Raises WorkerUnavailable
+        if the instance cannot be reached or dies, and any AuricleError that the other side raised.
+        Closing the iterator cancels the request on the other side.
         """
         ended, call = False, None
         try:
@@ -349,8 +342,8 @@ class RemoteEndpoint:
     ) -> WorkerUnavailable:
         """Quarantine the instance and return the error to raise.
 
-        Dynamo has no error types of its own: for a dead worker the text is "Unavailable: …",
-        for an unknown instance it says "not found". It names hosts and ports, so it is logged.
+        Dynamo has no error types of its own: the text is "Unavailable: …" for a dead worker, and
+        contains "not found" for an unknown instance. It names hosts and ports, so it is logged.
         """
         session = getattr(message, "session", "")
         log.warning("call to instance %x failed, session %s: %s", instance, session, error)

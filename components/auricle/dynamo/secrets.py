@@ -1,4 +1,4 @@
-"""The deployment's secret: who has it may call its workers. Read again when its file changes."""
+"""The deployment's secret, which authorizes calls to its workers; its file may change."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Secrets:
     """The keys derived from a file with one secret per line, or from none.
 
     The first key signs and all verify: a new secret is appended everywhere, then moved to the
-    first line, then the old one is removed. The file is looked at once a second at most; one that
-    cannot be read leaves the keys as they were. Thread-safe.
+    first line, then the old one is removed. The file is checked once a second at most; if it cannot
+    be read, the keys are unchanged. Thread-safe.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Secrets:
         try:
             self._keys = _read(file.path, self._setting)
         except SettingsError as error:
-            log.error("the secrets stay as they were: %s", error)
+            log.error("keeping the present secrets: %s", error)
         else:
             log.info("read %d secret(s) from %s", len(self._keys), file.path)
 
@@ -65,8 +65,8 @@ class Secrets:
 def secrets_of(settings: CommonSettings) -> Secrets:
     """Return the secrets of the deployment that these settings describe.
 
-    With the file discovery they are beside its records unless a file is named, and made by the
-    first process. Raises SettingsError if a file is needed and none is named.
+    With file discovery and without a named file, they are in the directory of its records, and made
+    by the first process. Raises SettingsError if a file is needed and none is named.
     """
     if settings.secret_file is not None:
         return Secrets(settings.secret_file, "Common.secret_file")
@@ -74,12 +74,12 @@ def secrets_of(settings: CommonSettings) -> Secrets:
         log.warning("Common.insecure_internal: whoever reaches this process may use it")
         return Secrets(None, "Common.secret_file")
     if settings.discovery == "file":
-        return Secrets(_made(settings.discovery_path), "the secret beside Common.discovery_path")
+        return Secrets(_made(settings.discovery_path), "the secret in Common.discovery_path")
     raise SettingsError(
         f"Common.discovery is {settings.discovery!r}, and Common.secret_file is not set: workers "
-        "could not tell the deployment's requests from anybody else's. Make a file with "
-        "`openssl rand -hex 32`, readable by auricle only, or set Common.insecure_internal on a "
-        "network that nobody else can reach"
+        "could not authenticate the deployment's requests. Make a file with "
+        "`openssl rand -hex 32`, readable by auricle only, or set Common.insecure_internal on an "
+        "isolated network"
     )
 
 

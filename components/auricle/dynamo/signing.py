@@ -1,12 +1,12 @@
-"""Seals messages between processes: proof that the sender has the deployment's secret.
+"""Signs messages between processes: proof that the sender has the deployment's secret.
 
-A sealed message is a header, a 16-byte MAC, and the message as msgpack. The MAC (AES-256-GMAC)
-covers the receiver's name, the header and the whole message, so tenant, session and content are
-what a process of the deployment wrote, for this receiver. It takes 7 µs for a chunk of audio
-(20 kB), several times less than HMAC-SHA256 or BLAKE2b. The header has the sender and a number,
-by which a message sent again is refused, and the time, by which an old one is. On one machine it
-is the time since the machine started: all processes read it from the same clock, which nobody can
-set, and which goes on while the machine is suspended. Between machines it is Unix time.
+A signed message is a header, a 16-byte MAC, and the message as msgpack. The MAC (AES-256-GMAC)
+covers the receiver's name, the header and the whole message, so a process of the deployment wrote
+tenant, session and content, for this receiver. It takes 7 µs for a chunk of audio (20 kB), several
+times less than HMAC-SHA256 or BLAKE2b. The header has the sender and a number, by which repeated
+messages are refused, and the time, by which old ones are. On one machine it is the time since the
+machine started: all processes read it from the same clock, which cannot be set and continues
+while the machine is suspended. Between machines it is Unix time.
 
 Header, 25 bytes, big-endian: version u8 · sender 8s · number u32 · sent at, in milliseconds, u64 ·
 4 bytes zero.
@@ -30,8 +30,6 @@ from auricle.config.settings import CommonSettings
 from auricle.core.errors import UntrustedCaller
 from auricle.dynamo.secrets import Secrets
 
-# Tells new messages of a sender from repeated ones. No I/O; time is an argument.
-
 # Messages of one sender to one receiver overtake each other by fewer than these.
 _WINDOW = 4096
 _MASK = (1 << _WINDOW) - 1
@@ -41,14 +39,14 @@ _MASK = (1 << _WINDOW) - 1
 class _Sender:
     highest: int = -1
     seen: int = 0  # bit n: the message `highest - n` has been seen
-    heard: float = 0.0
+    last_seen: float = 0.0
 
 
 class ReplayGuard:
     """The message numbers seen of each sender; a sender numbers its messages upwards.
 
-    A sender not heard of for `forget_seconds` is forgotten, so messages must be too old to be
-    accepted by then. Not thread-safe.
+    A sender without messages for `forget_seconds` is forgotten, so messages must be too old to be
+    accepted by then. No I/O; time is an argument. Not thread-safe.
     """
 
     def __init__(self, forget_seconds: float) -> None:
@@ -66,7 +64,7 @@ class ReplayGuard:
         known = self._senders.get(sender)
         if known is None:
             known = self._remember(sender, now)
-        known.heard = now
+        known.last_seen = now
         behind = known.highest - number
         if behind < 0:
             known.seen = ((known.seen << min(-behind, _WINDOW)) | 1) & _MASK
@@ -78,7 +76,7 @@ class ReplayGuard:
         return True
 
     def _remember(self, sender: bytes, now: float) -> _Sender:
-        gone = [name for name, one in self._senders.items() if one.heard < now - self._forget]
+        gone = [name for name, one in self._senders.items() if one.last_seen < now - self._forget]
         for name in gone:
             del self._senders[name]
         return self._senders.setdefault(sender, _Sender())
@@ -90,21 +88,21 @@ _MAC_BYTES = 16
 _START = _HEADER.size + _MAC_BYTES
 _NO_MAC = bytes(_MAC_BYTES)
 _LAST_NUMBER = 2**32 - 1
-# How old a message may be, and how far hosts' clocks may differ.
+# The maximum age of a message, and difference of hosts' clocks.
 LIFETIME_SECONDS = 60.0
 
 
 def machine_clock() -> float:
-    """Return the seconds since this machine started, which all its processes agree on."""
+    """Return the seconds since this machine started, the same in all its processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def clock_of(settings: CommonSettings) -> Callable[[], float]:
-    """Return the clock that all processes of the deployment have."""
+    """Return the clock that all processes of the deployment share."""
     return machine_clock if settings.discovery == "file" else time.time
 
 
-class Sealer:
+class Signer:
     """Seals this process's messages to one endpoint or topic. Not thread-safe."""
 
     def __init__(self, secrets: Secrets, clock: Callable[[], float] = machine_clock) -> None:
@@ -130,7 +128,7 @@ class Sealer:
         return b"".join((header, mac, message))
 
 
-class Opener:
+class Verifier:
     """Opens messages to the receiver `receiver`, each once. Not thread-safe."""
 
     def __init__(
@@ -183,7 +181,7 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(key)
 
 
-# Tokens: what this deployment gives to clients, and only it can read when they bring it back.
+# Tokens: data that clients return later, and that only this deployment can read.
 #
 # A token is a salt of 16 bytes, a number of 12 bytes, and the content under AES-256-GCM with a key
 # derived (HKDF-SHA256) from the deployment's secret, the salt and the tokens' purpose. Every

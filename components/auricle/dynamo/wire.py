@@ -1,7 +1,7 @@
-"""Converts messages for the request plane, which encodes what it is given as msgpack.
+"""Converts messages for the request plane, which encodes its payload as msgpack.
 
-Both cross as one value of bytes: requests sealed (see `seals.py`), replies as they are. Within one
-machine the bytes alone cross (see `local/`).
+Requests (signed, see `signing.py`) and replies (unsigned) cross as one value of bytes. Within one
+machine only the bytes cross (see `local/`).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ def encoded(message: msgspec.Struct) -> bytes:
 
 
 def sealed_to_wire(sealed: bytes) -> dict[str, Any]:
-    """Return what the request plane carries of a sealed request."""
+    """Return the payload of a signed request."""
     return {_SEALED: sealed}
 
 
 def sealed_from_wire(data: Any) -> bytes:
-    """Return the sealed request; empty, and so refused by `Opener`, if it is of another form."""
+    """Return the sealed request; empty, and so refused by `Verifier`, if it is of another form."""
     sealed = data.get(_SEALED) if isinstance(data, dict) else None
     return sealed if isinstance(sealed, bytes) else b""
 
 
 def to_wire(message: msgspec.Struct) -> dict[str, Any]:
-    """Return what the request plane carries of a reply: bytes, which it need not walk through."""
+    """Return the payload of a reply: bytes, which the request plane does not parse."""
     return {_PACKED: _ENCODER.encode(message)}
 
 

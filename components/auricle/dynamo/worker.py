@@ -1,4 +1,4 @@
-"""The process of a worker: what the workers of every pool serve, report and watch alike."""
+"""The process of a worker: endpoint, load reports and health checks common to all pools."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from auricle.process.metrics import Registry
 from auricle.protocol.diagnosis import KvRoom, Parts, RunningModel, SlabState, Transfers
 
 ENDPOINT: Final = "generate"
-# A drain lasts at least so many reports, so that every caller has heard of it.
-_REPORTS_UNTIL_TOLD = 2
+# A drain lasts for at least this number of load reports, so that all callers receive one.
+_REPORTS_OF_DRAIN = 2
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerService:
-    """What a worker serves: requests of type `request`, at most `slots` of them at a time.
+    """A worker's service: requests of type `request`, at most `slots` of them at a time.
 
     Its description counts them in `unit`, and has `model`, `slab`, `transfers` and `kv`, see
-    `Parts`. A drain waits for what is `held`: without it, for the requests that `meter` has under
-    way. vLLM's KV events are relayed from the address `kv_events`, under the name `kv_model`.
+    `Parts`. A drain waits until `held()` is 0; without it, until `meter` has no request in
+    progress. vLLM's KV events are relayed from the address `kv_events`, under the name `kv_model`.
     """
 
     pool: PoolKind
@@ -65,7 +65,7 @@ class WorkerService:
 async def serve_worker(
     settings: CommonSettings, registry: Registry, service: WorkerService
 ) -> None:
-    """Serve until the process is told to stop and has drained. Raises as `Runtime.serve` does."""
+    """Serve until the process must stop and has drained. Raises as `Runtime.serve` does."""
     runtime = Runtime(settings, ENDPOINT, registry.registry)
     runtime.add_metrics((service.pool, ENDPOINT), registry.text)
     for part in service.parts:
@@ -89,11 +89,11 @@ async def serve_worker(
 def _report_load(
     runtime: Runtime, settings: CommonSettings, registry: Registry, service: WorkerService
 ) -> tuple[LoadReporter, Drain]:
-    """Publish a worker's load, and return what reports it, and its drain."""
+    """Publish a worker's load, and return the reporter and the drain."""
     meter = service.meter
     drain = Drain(
         service.held or (lambda: meter.in_flight),
-        told_seconds=_REPORTS_UNTIL_TOLD * settings.load_report_seconds,
+        notice_seconds=_REPORTS_OF_DRAIN * settings.load_report_seconds,
         deadline=settings.drain_seconds,
     )
     state = ReportedState(

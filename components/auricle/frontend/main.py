@@ -199,7 +199,7 @@ def _drain(admission: SessionAdmission, settings: FrontendSettings) -> Drain:
     seconds = settings.drain_seconds
     return Drain(
         lambda: admission.begin_drain(_CUT_SHARE * seconds, _RECORDINGS_SHARE * seconds),
-        told_seconds=_TOLD_SECONDS,
+        notice_seconds=_TOLD_SECONDS,
         deadline=seconds,
         cut=lambda: admission.begin_drain(0.0),
     )
@@ -215,7 +215,7 @@ async def _processors(runtime: Runtime) -> ProcessorEndpoints:
         *(admit, withdraw, opening, push, end),
         runtime.pulses("processor", opening, PROCESSOR_PULSE),
     )
-    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.heard)
+    runtime.subscribe("processor", LOAD_TOPIC, ProcessorLoad, endpoints.loads.update)
     report_status("waiting for a processor")
     for endpoint in (
         *(endpoints.admit, endpoints.withdraw),

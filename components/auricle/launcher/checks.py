@@ -88,7 +88,7 @@ def _close(path: Path) -> None:
     """Close a discovery directory, which a user or an earlier version made, to other users."""
     found = path.stat()
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
-        return  # others may have put there what they like
+        return  # other users could already write to it
     if all(entry.name.startswith(".") or entry.name in _LEFT for entry in path.iterdir()):
         path.chmod(0o700)
 

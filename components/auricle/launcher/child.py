@@ -1,4 +1,4 @@
-"""One run of a process: its start, its output, its end, and the end of what it leaves behind."""
+"""One run of a process: its start, its output, its end, and the clean-up of its children."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ class Child:
         return code
 
     async def clean_up(self) -> str | None:
-        """End what the process, which has ended, left in its group; then close the output.
+        """End the children that the ended process left in its group; then close the output.
 
-        Returns a line about what had to be killed, if anything.
+        Returns a line about killed processes, if there were any.
         """
         killed = await self._end_group() if self.send_group_signal(signal.SIGTERM) else None
         for output in self._outputs:
@@ -103,7 +103,7 @@ class Child:
 class _Output:
     """Reads lines from a pipe, including those that children of the process write after its end.
 
-    With asyncio's own pipes, what the process wrote may be read after its end is known.
+    With asyncio's own pipes, output may be read after the end of the process is known.
     """
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -151,9 +151,9 @@ async def _is_empty(group: int, seconds: float) -> bool:
 
 
 def _members(group: int) -> list[str]:
-    """Return process ids and commands of what still runs in the group of a process that has ended.
+    """Return process ids and commands of the processes that still run in an ended process's group.
 
-    What has ended is left out: in a container it may be that nobody reaps it.
+    Zombies are left out: a container may have no process that reaps them.
     """
     with suppress(ChildProcessError):
         # Where the launcher is the container's init process, it inherits orphans.

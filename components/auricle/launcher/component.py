@@ -23,7 +23,7 @@ from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
 from auricle.launcher.lengths import PAIR, check_own_lengths
 from auricle.launcher.model_folders import place_models
-from auricle.load.pools import BESIDE
+from auricle.load.pools import OPTIONAL_POOLS
 from auricle.process.logs import configure_logging
 from auricle.process.needs import Need, imports
 from auricle.process.resources import give_way, raise_limit, trim_heap
@@ -57,8 +57,8 @@ _DYNAMO_LOG = ",".join(
     ]
 )
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-# Where cores are short text comes first: a tenth of what a worker of the path gets (sched(7)).
-_NICE_BESIDE = 10
+# If cores are short, text comes first: a tenth of a required worker's time (sched(7)).
+_NICE_OPTIONAL = 10
 
 
 def component_settings(name: str, config: Path | None, overrides: Sequence[str]) -> Any:
@@ -80,7 +80,7 @@ def component_settings(name: str, config: Path | None, overrides: Sequence[str])
 
 
 def needs_of(name: str, settings: CommonSettings) -> Sequence[Need]:
-    """Return what the component `name` needs before it can serve."""
+    """Return the requirements of the component `name`."""
     needs: Sequence[Need] = importlib.import_module(f"{PACKAGES[name]}.needs").needs(settings)
     return needs
 
@@ -91,7 +91,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     Changes the process's environment, priority, logging and signal handlers. Raises SettingsError
     if the discovery directory cannot be written, or if the limit of inotify instances is too low.
     """
-    os.umask(0o077)  # what is made here, Dynamo's records and sockets included, is its user's only
+    os.umask(0o077)  # new files, Dynamo's records and sockets included, are private to the user
     raise_limit()
     check_discovery(settings)
     check_inotify({name: settings.model_copy(update={"replicas": 1})})
@@ -102,8 +102,8 @@ def run_component(name: str, settings: CommonSettings) -> None:
     # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     trim_heap()
-    if any(pool.component == name for pool in BESIDE):
-        give_way(_NICE_BESIDE)
+    if any(pool.component == name for pool in OPTIONAL_POOLS):
+        give_way(_NICE_OPTIONAL)
     main = importlib.import_module(f"{PACKAGES[name]}.main")
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))
@@ -145,7 +145,7 @@ if TYPE_CHECKING:
 
 
 def check_component(name: str, config: Path | None, overrides: Sequence[str]) -> bool:
-    """Print a line for each part of what the component needs; return whether all of it is there.
+    """Print a line for each requirement of the component; return whether all are met.
 
     Changes the process's environment as `run_component` does. Uses no device, connects to
     nothing, writes no file and starts no component. Blocks for seconds.

@@ -47,7 +47,7 @@ class Sections(dict[str, dict[str, Any]]):
         self._written = frozenset(values)
 
     def override(self, section: str, key: str, value: object) -> None:
-        """Set what the command line says."""
+        """Set a value of the command line."""
         self.setdefault(section, {})[key] = value
         self._overridden.add((section, key))
 
@@ -64,11 +64,11 @@ class Sections(dict[str, dict[str, Any]]):
 
 
 class Mistake(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One mistake: where it was made, its key, its value, what is wrong, and what would be right.
+    """One mistake in the settings: its place, key and value, the problem, and the remedy.
 
     `source` is the file or the command line, `line` the line in the file. `key` is a section's or
-    `Section.key`; `value` is unset where the key itself is wrong, or several values are. `right`
-    is empty where `wrong` says it in the same sentence.
+    `Section.key`; `value` is unset if the key itself is wrong, or several values are. `right` is
+    empty if `wrong` names the remedy in the same sentence.
     """
 
     key: str
@@ -174,7 +174,7 @@ def _known_of_common(common: Mapping[str, Any], checked: Checked) -> dict[str, A
 
 
 def _where_it_belongs(key: str) -> str:
-    """Return the sections that have a key which is not for all of them, else the nearest key."""
+    """Return the sections that have this key, or the nearest common key if none has it."""
     having = [f"{section}.{key}" for section, kind in SECTIONS.items() if key in kind.model_fields]
     if having:
         return f"it is not for all components: set {' or '.join(having)}"
@@ -261,7 +261,7 @@ def _parse_override(text: str) -> tuple[str, str, Any]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names the nearest of what is known, or all of it."""
+    """Return a question that names the nearest known name, or a list of all."""
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"

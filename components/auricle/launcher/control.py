@@ -81,7 +81,7 @@ class ControlServer:
 def _listening(path: Path) -> Iterator[socket.socket]:
     """Make a Unix socket at `path` to which only this user may connect."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        # Nobody can connect before it listens.
+        # Its mode is set before it listens, so no other user can connect.
         listener.bind(str(path))
         path.chmod(0o600)
         try:

@@ -23,7 +23,7 @@ PAIR = ("Processor", "PdWorker")
 def check_lengths(settings: Mapping[str, CommonSettings]) -> None:
     """Raise SettingsError if a segment may have more tokens or audio than the model takes.
 
-    A checkpoint that cannot be read is left to the processes, which say what is wrong with it.
+    A checkpoint that cannot be read is left to the processes, which report the error.
     """
     processor, worker = settings.get("Processor"), settings.get("PdWorker")
     if not isinstance(processor, ProcessorSettings) or not isinstance(worker, PdWorkerSettings):
@@ -67,7 +67,7 @@ def check_own_lengths(component: str, sections: Mapping[str, dict[str, Any]], so
 def longest(settings: ProcessorSettings, geometry: Geometry) -> int:
     """Return the tokens of the longest prompt with its answer."""
     frames = ceil(settings.max_segment_seconds * SAMPLE_RATE / HOP)
-    # What is committed is part of the prompt and counts towards the limit of the answer.
+    # Committed tokens are part of the prompt and count towards the limit of the answer.
     answer = int(settings.max_tokens_per_second * settings.max_segment_seconds)
     # Of each character of the text before, one token: the model's own words have fewer.
     context = settings.context_tokens + settings.context_characters

@@ -24,7 +24,7 @@ _TYPES = {
     IPv4Network: "IPv4 network",
     IPv6Network: "IPv6 network",
 }
-# By the end of the name, which says the unit wherever there is one.
+# By the end of the name, which is the unit of settings that have one.
 _UNITS = {
     "bytes_per_second": "bytes/s",
     "tokens_per_second": "tokens/s",
@@ -53,7 +53,7 @@ class _Nothing(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One key of a section; that of an object in it is written with a dot, as `encode.minimum`.
+    """One key of a section; keys of nested objects have a dot, as `encode.minimum`.
 
     `takes` is the type in words, `bounds` what its value may be, empty if anything; `default` is
     the value itself.
@@ -75,7 +75,7 @@ class Option:
 
     @property
     def right(self) -> str:
-        """What a value of it is, in words that may follow a verb."""
+        """The valid values, in words that may follow a verb."""
         article = next((a for begin, a in _ARTICLES.items() if self.takes.startswith(begin)), "")
         return f"{article}{self.takes}{', ' if self.bounds else ''}{self.bounds}"
 

@@ -121,7 +121,7 @@ class RepeatedLines:
 
 
 def _kind(line: str) -> tuple[str, int] | None:
-    """Return what a line of Rust's says, and how many such are shown; None for others."""
+    """Return the kind of a Rust log line, and the number that is shown; None for other lines."""
     if line.startswith("{"):
         level = _JSON_LEVEL.search(line) if '"target"' in line else None
         text = line

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from auricle.config.settings import CommonSettings
 from auricle.launcher.child import Child
 
-# A process that hangs but is not frozen ends itself, and says where it hung.
+# A process that hangs but is not frozen ends itself, and logs where it hung.
 _OWN_END_SECONDS = 2.0
 
 # Before the first, second, … restart in a row. The first is at once, as in Kubernetes: most deaths
-# are single ones, and sessions wait. The last is short, because who mends the cause waits for it.
+# are single ones, and sessions wait. The longest is short, because the operator who has fixed the
+# cause waits for it.
 _PAUSES_SECONDS = (0.0, 1.0, 2.0, 5.0, 15.0, 30.0)
 # As long as the window in which systemd counts starts. What dies of its settings, its port or its
 # checkpoint does so sooner; Kubernetes' 10 minutes would punish deaths that have nothing in common.
@@ -24,7 +25,7 @@ _HEALTHY_SECONDS = 10.0
 
 @dataclass
 class BackOff:
-    """The deaths of one process in a row, none of which came after a time of health."""
+    """Counts consecutive deaths of one process; a healthy period resets the count."""
 
     deaths: int = 0
 

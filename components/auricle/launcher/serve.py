@@ -52,7 +52,7 @@ async def serve(
     starts, and StartFailed if one does not become ready. With JSON logs the error is logged and
     SystemExit is raised instead.
     """
-    os.umask(0o077)  # what is made from here on is this user's only
+    os.umask(0o077)  # new files are private to this user
     root = load_graph(graph) if isinstance(graph, str) else graph
     names = root.in_start_order()
     source = str(config or COMMAND_LINE)
@@ -71,14 +71,13 @@ async def serve(
         check_inotify(settings)
         check_lengths(settings)
         with _work_directory() as work:
-            discovery = work / "discovery" if own_directory else None
-            check_discovery(settings[names[-1]], discovery)
+            common = settings[names[-1]]
             arguments = [*(["-f", str(config)] if config else []), *overrides]
+            discovery = work / "discovery" if own_directory else None
+            check_discovery(common, discovery)
             if discovery is not None:
                 # A directory per run: it has no stale records, and is removed at the end.
                 arguments.append(f"--Common.discovery_path={discovery}")
-            common = settings[names[-1]]
-            if discovery is not None:
                 common = common.model_copy(update={"discovery_path": discovery})
             secrets_of(common)
             control = work / "launcher.sock"
@@ -97,7 +96,7 @@ async def serve(
 
 @dataclass(frozen=True)
 class _Output:
-    """How the launcher shows progress, and who is told that all processes are ready."""
+    """Shows the launcher's progress, and reports that all processes are ready."""
 
     console: Console
     quiet: bool
@@ -107,20 +106,20 @@ class _Output:
     def board(self, names: list[str]) -> StatusBoard:
         return StatusBoard(names, self.console, quiet=self.quiet, as_json=self.as_json)
 
-    def line(self, said: str) -> None:
+    def line(self, text: str) -> None:
         """Show a line before the processes start."""
         if self.as_json:
-            log.info("%s", said)
+            log.info("%s", text)
         elif not self.quiet:
-            self.console.print(said, highlight=False)
+            self.console.print(text, highlight=False)
 
     def ready(self, board: StatusBoard, url: str) -> None:
         board.stop()
-        said = f"auricle ready at {url}"
+        text = f"auricle ready at {url}"
         if not self.quiet and self.as_json:
-            board.log(_LAUNCHER, said)
+            board.log(_LAUNCHER, text)
         elif not self.quiet:
-            self.console.print(said, highlight=False)
+            self.console.print(text, highlight=False)
         if self.on_ready is not None:
             self.on_ready(url)
 
@@ -141,14 +140,14 @@ async def _run(
     board = output.board([p.name for p in processes])
     url = ""
 
-    def heard(process: Process, status: str) -> None:
+    def on_status(process: Process, status: str) -> None:
         nonlocal url
         if process.component == root.name and status.startswith(_LISTENING):
             url = status.removeprefix(_LISTENING)
 
     board.start()
     try:
-        supervisor = Supervisor(processes, factory, board, heard)
+        supervisor = Supervisor(processes, factory, board, on_status)
         if on_supervisor is not None:
             on_supervisor(supervisor)
         server = ControlServer(supervisor, control)
@@ -166,8 +165,8 @@ async def _run(
 def _environment(control: Path, temporary: Path) -> dict[str, str]:
     """Return the environment variables that every process gets.
 
-    `temporary` is where their temporary files go, so that what they leave is removed with it:
-    vLLM leaves sockets and a file even when it ends in order.
+    `temporary` is the directory of their temporary files. It is removed at the end, because vLLM
+    leaves sockets and a file even after an orderly end.
     """
     return {
         "AURICLE_SUPERVISED": "1",

@@ -245,7 +245,7 @@ class Supervisor:
                     self._kill_hung(process, process.child)
 
     def _kill_hung(self, process: Process, child: Child) -> None:
-        """Kill a process that hangs, with what it has started."""
+        """Kill a process that hangs, with its children."""
         self._board.log(
             process.name, f"has not answered for {process.liveness_seconds:g} s: killed"
         )

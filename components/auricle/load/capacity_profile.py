@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from auricle.core.errors import SettingsError
-from auricle.load.pools import BESIDE, PATH, POOLS
+from auricle.load.pools import OPTIONAL_POOLS, POOLS, REQUIRED_POOLS
 from auricle.load.reports import PoolKind
 
 
@@ -23,7 +23,7 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `costs` has, by unit, the share of a worker that one unit of work per second takes; at the
     knee the shares add up to 1. `response_seconds` is the 95th percentile of the response time
     at the knee, `start_seconds` the time from starting a worker until it is ready. `streams` are
-    the live sessions at the knee, by the seconds of their segments; in all of them somebody speaks.
+    the live sessions with speech at the knee, by the seconds of their segments.
     """
 
     costs: dict[str, float]
@@ -39,9 +39,9 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The profiles of all pools, for one checkpoint on one kind of machine.
 
-    `beside` has those of pools beside the path, by kind, in so far as they were measured.
-    `pd_per_encode_worker` says how many PD workers one encode worker feeds, by the seconds of
-    segments. The planner sizes each pool by its own load; who places them by hand needs it.
+    `beside` has the profiles of measured optional pools, by kind. `pd_per_encode_worker` is the
+    number of PD workers that one encode worker feeds, by the seconds of segments, for manual
+    sizing: the planner sizes each pool by its own load.
     """
 
     checkpoint: str
@@ -53,7 +53,7 @@ class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     beside: dict[str, PoolProfile] = {}
 
     def has(self, kind: PoolKind) -> bool:
-        """Return whether a pool was measured, as those on the path always were."""
+        """Return whether a pool was measured; required pools always were."""
         return not POOLS[kind].asked or kind in self.beside
 
     def pool(self, kind: PoolKind) -> PoolProfile:
@@ -82,12 +82,12 @@ def read_profile(path: Path | None) -> CapacityProfile:
         raise SettingsError(f"cannot read Planner.profile {path}: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise SettingsError(f"Planner.profile {path}: {error}") from None
-    if unknown := sorted(set(profile.beside) - {pool.kind for pool in BESIDE}):
+    if unknown := sorted(set(profile.beside) - {pool.kind for pool in OPTIONAL_POOLS}):
         raise SettingsError(
-            f"Planner.profile {path}: there is no pool {unknown[0]!r} beside the path; "
-            f"known: {', '.join(pool.kind for pool in BESIDE)}"
+            f"Planner.profile {path}: unknown optional pool {unknown[0]!r}; "
+            f"known: {', '.join(pool.kind for pool in OPTIONAL_POOLS)}"
         )
-    for pool in (*PATH, *(one for one in BESIDE if profile.has(one.kind))):
+    for pool in (*REQUIRED_POOLS, *(one for one in OPTIONAL_POOLS if profile.has(one.kind))):
         _check(path, pool.kind, profile.pool(pool.kind), pool.units)
     return profile
 

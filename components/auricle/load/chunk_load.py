@@ -15,14 +15,13 @@ WINDOW_SECONDS = 10.0
 _FRESH_SECONDS = 0.25  # minimum time between two computations of the percentile
 _SHARE = 0.95
 _FEWEST = 5  # the 95th percentile of fewer chunks is meaningless
-# `tail` describes so much of the past: short enough to hear of a change within a session's
-# length, long enough for a hundred chunks of a machine that carries a dozen sessions.
+# The interval of `tail`: short enough to detect a change within a session's length, long enough
+# for a hundred chunks of a machine that carries a dozen sessions.
 TAIL_SECONDS = 5.0
 _STRAGGLERS = 3  # fewer do not make a tail
 # The 99.7th percentile of a few hundred chunks is one chunk. So it is extrapolated from the latest
-# three tenths of them: peaks over a threshold, whose excess is exponential (Pickands, 1975, with a
-# shape of 0). Its noise is
-# that of the 95th percentile, half of what the single chunk would have.
+# three tenths of them: peaks over a threshold, with an exponential excess (Pickands, 1975, with a
+# shape of 0). It is as noisy as the 95th percentile: half as noisy as the single chunk.
 _PEAKS_SHARE, _RARE_SHARE = 0.3, 0.003
 _FEWEST_FOR_PEAKS = 20
 
@@ -89,10 +88,10 @@ class ChunkLoad:
             del self._begun[number]
 
     def abandoned(self, arrived: float) -> None:
-        """A chunk was given up for its segment's end: it would have taken at least so long."""
+        """Count a chunk that was abandoned at its segment's end, with its age."""
         now = self._clock()
         self._taken.append((now, now - arrived))
-        if now - arrived > self._target:  # otherwise it says nothing about the tail
+        if now - arrived > self._target:  # otherwise the tail does not depend on it
             self._late.append((now, now - arrived))
 
     @property
@@ -118,7 +117,8 @@ class ChunkLoad:
         """How late the latest of the last seconds' chunks were, skipped ones included.
 
         A chunk in progress counts once it is later than the target. Of few chunks, the 95th
-        percentile is the third latest: one straggler is no tail. Fewer than 5 have none.
+        percentile is the third latest, because single stragglers do not count. Fewer than 5 chunks
+        have no tail.
         """
         now = self._clock()
         while self._late and self._late[0][0] < now - TAIL_SECONDS:
@@ -136,9 +136,9 @@ class ChunkLoad:
 
 
 def _extrapolated(values: list[float]) -> float:
-    """Return what a rare share of sorted `values` exceeds, were there enough of them.
+    """Return the extrapolated value that a rare share of sorted `values` exceeds.
 
-    The two latest count no more than the third: one straggler is no tail.
+    The two latest count as the third, because single stragglers do not count.
     """
     count = int(_PEAKS_SHARE * len(values))
     threshold, latest = values[-count], values[-_STRAGGLERS]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from auricle.load.capacity_profile import CapacityProfile
-from auricle.load.pools import ASKED_WORK, BESIDE, POOLS
+from auricle.load.pools import ASKED_WORK, OPTIONAL_POOLS, POOLS
 from auricle.load.reports import (
     STALE_INTERVALS,
     PoolKind,
@@ -38,13 +38,13 @@ class LoadBoard:
         *,
         idle_seconds: float = math.inf,
     ) -> None:
-        """A pool beside the path counts as asked for until `idle_seconds` after the last time."""
+        """An optional pool is in demand until `idle_seconds` after the last request for it."""
         self._profile = profile
         self._seconds = seconds
         self._idle_seconds = idle_seconds
         self._clock = clock
-        # What was asked before nobody knows.
-        self._asked_at = {pool.asked: clock() for pool in BESIDE}
+        # Earlier demand is unknown.
+        self._asked_at = {pool.asked: clock() for pool in OPTIONAL_POOLS}
         self._workers: defaultdict[int, deque[tuple[float, WorkerLoad]]] = defaultdict(deque)
         self._processors: defaultdict[int, deque[tuple[float, ProcessorLoad]]] = defaultdict(deque)
 
@@ -60,8 +60,8 @@ class LoadBoard:
             if asked.sessions or asked.speech_seconds:
                 self._asked_at[what] = now
 
-    def asked(self, kind: PoolKind) -> bool:
-        """Return whether the pool is needed: it is on the path, or was asked for lately."""
+    def in_demand(self, kind: PoolKind) -> bool:
+        """Return whether the pool is needed: it is required, or was requested lately."""
         what = POOLS[kind].asked
         return not what or self._clock() - self._asked_at[what] <= self._idle_seconds
 
@@ -88,7 +88,7 @@ class LoadBoard:
             if POOLS[kind].asked
             else sum(self._load(kind, kept) for kept in reports),
             response=_response(every),
-            asked=self.asked(kind),
+            asked=self.in_demand(kind),
         )
 
     def service(self) -> ServiceObservation:
@@ -102,7 +102,7 @@ class LoadBoard:
         )
 
     def _demand(self, kind: PoolKind) -> float:
-        """Return what is asked of a pool beside the path, in workers; it may have none."""
+        """Return the demand for an optional pool, in workers; it may have none."""
         what, asked = POOLS[kind].asked, 0.0
         for kept in self._processors.values():
             seconds = sum(load.seconds for _, load in kept)
@@ -129,16 +129,16 @@ class LoadBoard:
                 del self._workers[instance]
                 continue
             _cut(kept, now - self._seconds)
-        for instance, said in list(self._processors.items()):
-            at, latest = said[-1]
+        for instance, reports in list(self._processors.items()):
+            at, latest = reports[-1]
             if now - at > STALE_INTERVALS * latest.seconds:
                 del self._processors[instance]
                 continue
-            _cut(said, now - self._seconds)
+            _cut(reports, now - self._seconds)
 
 
 def _cut(kept: deque[tuple[float, T]], before: float) -> None:
-    """Drop what is older, but for the latest."""
+    """Drop older reports, except for the latest one."""
     while kept[0][0] < before and len(kept) > 1:
         kept.popleft()
 

@@ -120,19 +120,17 @@ def _percentile(values: deque[float]) -> float:
 
 
 def _is_own_failure(error: Exception) -> bool:
-    """Whether a request failed by its worker's fault, not by what was asked."""
+    """Whether a request failed by its worker's fault, not by its own."""
     if isinstance(error, AuricleError):
         return isinstance(error, WorkerUnavailable) or error.code == AuricleError.code
     return True
 
 
-# Measures what a processor's sessions ask of pools beside the path. No I/O but the clock.
+class DemandMeter:
+    """Measures a processor's demand for optional pools: sessions and seconds of speech.
 
-
-class AskedMeter:
-    """Counts sessions and seconds of speech by what is asked for, such as `words`.
-
-    Not thread-safe: use it on one event loop.
+    Demand is counted by annotation, such as `words`. No I/O but the clock. Not thread-safe: use it
+    on one event loop.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,29 +140,29 @@ class AskedMeter:
         self._seconds: Counter[str] = Counter()
 
     @contextmanager
-    def session(self, asked: str) -> Iterator[None]:
-        """Count a session that asks while the block runs."""
-        self._sessions[asked] += 1
+    def session(self, annotation: str) -> Iterator[None]:
+        """Count a session that requests the annotation while the block runs."""
+        self._sessions[annotation] += 1
         try:
             yield
         finally:
-            self._sessions[asked] -= 1
+            self._sessions[annotation] -= 1
 
-    def speech(self, asked: str, seconds: float) -> None:
-        """Add speech for which it was asked, whether or not there was a worker."""
-        self._seconds[asked] += seconds  # type: ignore[assignment]  # fractions count too
+    def speech(self, annotation: str, seconds: float) -> None:
+        """Add speech for which the annotation was requested, whether or not there was a worker."""
+        self._seconds[annotation] += seconds  # type: ignore[assignment]  # fractions count too
 
     @property
     def sessions(self) -> Mapping[str, int]:
-        """The open sessions that ask, by what they ask for."""
+        """The number of open sessions by requested annotation."""
         return self._sessions
 
     def take(self) -> dict[str, DemandReport]:
-        """Return what was asked since the previous call."""
+        """Return the demand since the previous call."""
         now = self._clock()
         passed, self._since = max(now - self._since, 1e-6), now
         spoken, self._seconds = self._seconds, Counter()
         return {
-            asked: DemandReport(self._sessions[asked], spoken[asked] / passed)
-            for asked in sorted(self._sessions | spoken)
+            annotation: DemandReport(self._sessions[annotation], spoken[annotation] / passed)
+            for annotation in sorted(self._sessions | spoken)
         }

@@ -1,7 +1,7 @@
-"""The pools that a planner sizes, a row each; what differs between them is here.
+"""The pools that a planner sizes, a row each, with all differences between them.
 
-Pools on the path are needed by every session. Pools beside it serve what sessions may ask for
-besides text (`asked`): text does not wait for them, and they may be empty.
+Every session needs the required pools. Optional pools serve annotations (`asked`): text does not
+wait for them, and they may be empty.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from auricle.config.common import CommonSettings, PoolLimits
 from auricle.core.errors import Overloaded
 from auricle.load.reports import ENCODE_WORK, PD_WORK, STALE_INTERVALS, PoolKind, StartingPools
 
-# The unit of what sessions ask of a pool beside the path: seconds of speech, per second.
+# The unit of demand for an optional pool: seconds of speech, per second.
 ASKED_WORK = ("speech_seconds",)
 
 
@@ -23,11 +23,12 @@ ASKED_WORK = ("speech_seconds",)
 class SizedPool:
     """A pool: its `kind` is the Dynamo component, `component` the section of its settings.
 
-    `limits` is the key of its bounds in section `Planner`, `units` what the costs of its profile
-    are for. `asked` is what sessions ask it for, empty for a pool on the path; `checkpoint` the
-    key in section `Common` without which there is no such pool; nor is there one that `encodes` for
-    a checkpoint that is the model's, whose encode workers it shares. Where its workers are those of
-    another pool, `metrics` is that pool's kind: they have its metrics, with the label `pool`.
+    `limits` is the key of its bounds in section `Planner`, `units` the units of its profile's
+    costs. `asked` is the annotation that it makes, empty for a required pool. An optional pool
+    exists if the key `checkpoint` in section `Common` is set; if it `encodes` for the aligner, the
+    aligner must also differ from the model, as the same checkpoint shares the encode workers.
+    `metrics` is the kind of another pool if its workers have that pool's metrics, with the label
+    `pool`.
     """
 
     kind: PoolKind
@@ -40,7 +41,7 @@ class SizedPool:
     encodes: bool = False
 
     def there(self, settings: CommonSettings) -> bool:
-        """Whether there is such a pool by these settings."""
+        """Whether the pool exists with these settings."""
         if self.checkpoint and getattr(settings, self.checkpoint) is None:
             return False
         return not (self.encodes and settings.aligns_itself)
@@ -52,7 +53,7 @@ class SizedPool:
 
     @property
     def metrics_prefix(self) -> str:
-        """What its workers' metrics begin with, after `auricle_`."""
+        """The prefix of its workers' metrics, after `auricle_`."""
         return self.metrics or self.kind
 
 
@@ -74,41 +75,38 @@ _ROWS = (
     ),
 )
 POOLS: Mapping[str, SizedPool] = {pool.kind: pool for pool in _ROWS}
-PATH = tuple(pool for pool in _ROWS if not pool.asked)
-BESIDE = tuple(pool for pool in _ROWS if pool.asked)
+REQUIRED_POOLS = tuple(pool for pool in _ROWS if not pool.asked)
+OPTIONAL_POOLS = tuple(pool for pool in _ROWS if pool.asked)
 
 
-# The places of a worker: how many requests it works on at a time. Pure.
-
-_BACKGROUND_SHARE = 2  # background requests may use one place in so many
+_BACKGROUND_SHARE = 2  # background requests may use one of this number of places
 
 
 def check_place(in_use: int, places: int, *, background: bool, kept: int = 0) -> None:
-    """Raise Overloaded unless there is a place for a request while others use `in_use` of them.
+    """Raise Overloaded unless a worker with `in_use` requests has a place for one more.
 
-    Background requests find one while less than half are in use, others while all but `kept` are
-    not.
+    Background requests may use half of the `places`, others all but `kept`. Pure.
     """
     room = max(1, places // _BACKGROUND_SHARE) if background else places - kept
     if in_use >= room:
         raise Overloaded(f"{in_use} of {places} places are in use; try again")
 
 
-# Which pools are empty and about to be started, as planners say. No I/O but the clock.
-
-
 class Starting:
-    """Keeps the latest that was heard of any planner; what is old does not count."""
+    """The empty pools that planners are starting, from their latest message until it is stale.
+
+    No I/O but the clock.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until = 0.0
         self._kinds: frozenset[PoolKind] = frozenset()
 
-    def heard(self, said: StartingPools) -> None:
-        """Store what a planner published."""
-        self._until = self._clock() + STALE_INTERVALS * said.seconds
-        self._kinds = frozenset(said.kinds)
+    def update(self, message: StartingPools) -> None:
+        """Store a planner's message."""
+        self._until = self._clock() + STALE_INTERVALS * message.seconds
+        self._kinds = frozenset(message.kinds)
 
     def __contains__(self, kind: PoolKind) -> bool:
         return kind in self._kinds and self._clock() < self._until

@@ -14,7 +14,7 @@ Load = TypeVar("Load", WorkerLoad, ProcessorLoad)
 
 
 class LastReports(Generic[Load]):
-    """Keeps the latest report of each instance, and how often work was sent there since.
+    """Keeps the latest report of each instance, and counts work sent to it since.
 
     An instance whose reports stop is silent, not idle; it is forgotten after 10 minutes.
     """
@@ -25,7 +25,7 @@ class LastReports(Generic[Load]):
         self._since: Counter[int] = Counter()
         self._known: dict[int, float] = {}  # since when, reports or not
 
-    def heard(self, load: Load) -> None:
+    def update(self, load: Load) -> None:
         """Store a report; it includes all work sent to the instance before."""
         now = self._clock()
         self._last[load.instance] = (now, load)
@@ -41,8 +41,8 @@ class LastReports(Generic[Load]):
     def answering(self, instances: Iterable[int]) -> list[int]:
         """Return the instances that are not silent, or all of them if all are silent.
 
-        One is silent if nothing was heard of it for three intervals while others reported. If
-        nobody reports any more, the reports are lost, not the instances.
+        An instance is silent if it has not reported for three intervals while others have. If all
+        stop reporting, the reports are lost, not the instances.
         """
         instances, now = list(instances), self._clock()
         for instance in instances:
@@ -53,8 +53,8 @@ class LastReports(Generic[Load]):
         interval = max(last.seconds, 1.0)
         if now - latest > STALE_INTERVALS * interval:
             return instances
-        heard = {i: self._last[i][0] if i in self._last else self._known[i] for i in instances}
-        answering = [i for i, at in heard.items() if now - at <= STALE_INTERVALS * interval]
+        seen = {i: self._last[i][0] if i in self._last else self._known[i] for i in instances}
+        answering = [i for i, at in seen.items() if now - at <= STALE_INTERVALS * interval]
         return answering or instances
 
     def sent(self, instance: int) -> None:
@@ -62,11 +62,11 @@ class LastReports(Generic[Load]):
         self._since[instance] += 1
 
     def since(self, instance: int) -> int:
-        """Return how often work was sent to the instance since its latest report."""
+        """Return the number of sessions or segments sent to it since its latest report."""
         return self._since[instance]
 
     def last(self, instance: int) -> Load | None:
-        """Return the latest report; None if there was none."""
+        """Return the latest report, or None."""
         known = self._last.get(instance)
         return None if known is None else known[1]
 
@@ -89,7 +89,7 @@ class ProcessorLoads(LastReports[ProcessorLoad]):
     """The latest reports of all processors, and the sessions sent to each since."""
 
     def staying(self, instances: Iterable[int]) -> list[int]:
-        """Return the instances that are not draining; silent ones only if there are no others."""
+        """Return the instances that are not draining; silent ones only if all are silent."""
         return self.answering(i for i in instances if not self.draining(i))
 
     def chosen(self, instances: Iterable[int]) -> int:
@@ -120,7 +120,7 @@ class WorkerLoads(LastReports[WorkerLoad]):
     def open(self, instances: Iterable[int]) -> list[int]:
         """Return the instances that are neither silent nor draining.
 
-        Returns draining ones if there are no others, and silent ones last.
+        If none remain, return the draining ones, and silent ones last.
         """
         instances = self.answering(instances)
         return [i for i in instances if not self.draining(i)] or instances

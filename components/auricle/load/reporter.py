@@ -32,7 +32,7 @@ class EngineState:
 
 @dataclass(frozen=True)
 class ReportedState:
-    """The fields of one worker's report that its meter does not know."""
+    """The fields of one worker's report that its meter does not measure."""
 
     kind: PoolKind
     instance: int
@@ -57,7 +57,7 @@ class LoadReporter:
         self._busy: float | None = None
 
     def now(self, unit: str) -> LoadNow:
-        """Return what is in work, and how busy the worker was in its last report."""
+        """Return the requests in progress, and the busy share of the last report."""
         return LoadNow(unit, self._meter.in_flight, self._state.slots_total, self._busy)
 
     def report(self) -> WorkerLoad:
@@ -102,7 +102,7 @@ class LoadGauges:
             "queue_wait_seconds_p95", "95th percentile from a request's arrival to work on it"
         )
         self._slots = new.gauge("slots_share", "share of the request slots in use")
-        self._draining = new.gauge("draining", "1 while this worker drains, else 0")
+        self._draining = new.gauge("draining", "1 while this worker drains, otherwise 0")
         self._work = new.gauge("work_per_second", "work done, by unit", "unit")
         self._vllm: list[tuple[Gauge, str]] = []
         if kind in _OF_VLLM:

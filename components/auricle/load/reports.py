@@ -15,7 +15,7 @@ import msgspec
 LOAD_TOPIC = "load"
 # A process that has not reported for this many of its intervals is considered gone.
 STALE_INTERVALS = 3.0
-# The pools that every session needs, and all (load/pools.py has what else is to be known of them).
+# The required pools, and all pools; load/pools.py describes them.
 WorkerKind = Literal["encode_worker", "pd_worker"]
 PoolKind = (
     WorkerKind
@@ -55,10 +55,9 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
 
 
 class DemandReport(msgspec.Struct, frozen=True):
-    """What a processor's sessions ask of the pools beside the path, for one thing such as words.
+    """A processor's demand for one annotation, such as words.
 
-    `sessions` are open and want it; `speech_seconds` is the speech for which they asked for it,
-    per second.
+    `sessions` are the open sessions that request it; `speech_seconds` is their speech per second.
     """
 
     sessions: int
@@ -70,7 +69,7 @@ class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
 
     `sessions` are open, `speaking` of them have speech in progress, and `waiting` estimates
     the clients that were refused and will retry. `chunk_seconds` is the 95th percentile of the
-    time from a chunk's audio to its text. `asked` is by what is asked for, such as `words`.
+    time from a chunk's audio to its text. `asked` is the demand by annotation, such as `words`.
     """
 
     instance: int
@@ -84,9 +83,9 @@ class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
 
 
 class StartingPools(msgspec.Struct, frozen=True, tag=True):
-    """What a planner publishes every `seconds`: pools that are empty until somebody asks.
+    """A planner's message of every `seconds`: the pools that are started on demand.
 
-    A pool is among `kinds` from when it is empty until its first worker is ready.
+    `kinds` has a pool from when it is empty until its first worker is ready.
     """
 
     seconds: float
@@ -111,8 +110,8 @@ class PoolObservation:
     `replicas` is the number that the pool is scaled to (running and starting, not draining),
     `ready` the number that report and are not draining. `load` is the work done, in workers at
     the profile's knee. `response` is the response time in seconds: the mean of the workers'
-    95th percentiles, or infinity if the pool refuses requests. A pool beside the path that nobody
-    has `asked` for lately is to be empty; its `load` is what was asked of it.
+    95th percentiles, or infinity if the pool refuses requests. The `load` of an optional pool is
+    its demand; it may be empty unless it was `asked` for lately.
     """
 
     at: float

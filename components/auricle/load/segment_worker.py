@@ -1,4 +1,4 @@
-"""What workers have in common that run a model over batches of segments."""
+"""Base of workers that run a model over batches of segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SegmentMetrics:
             "batch_segments", "segments per batch", (1, 2, 4, 8, 16, 32, 64)
         )
         self.requests_limit = new.gauge("requests_limit", "limit of concurrent requests")
-        self.in_flight = new.gauge("requests_in_flight", "requests under way")
+        self.in_flight = new.gauge("requests_in_flight", "requests in progress")
 
 
 class SegmentWorker(Generic[Job, Result]):
@@ -61,7 +61,7 @@ class SegmentWorker(Generic[Job, Result]):
         return await self._batcher.submit((job, time.monotonic()), background=background)
 
     def _measured(self, jobs: Sequence[Job], seconds: float) -> Mapping[str, float]:
-        """Return the work of a batch that took `seconds`, by unit, besides its segments."""
+        """Return the work of a batch that took `seconds`, by unit, without its segments."""
         raise NotImplementedError
 
     async def _run_batch(self, batch: Sequence[tuple[Job, float]]) -> Sequence[Result]:

@@ -16,7 +16,7 @@ from auricle.load.reports import PoolKind
 class Connector(Protocol):
     """Reads and sets the replicas of the pools. Each call has a deadline of its own.
 
-    `acts` says whether `scale` does anything.
+    `acts`: whether `scale` has an effect.
     """
 
     acts: ClassVar[bool]
@@ -24,12 +24,12 @@ class Connector(Protocol):
     async def replicas(self) -> Mapping[PoolKind, int]:
         """Return each pool's replicas: starting ones count, draining ones do not.
 
-        A pool beside the path is left out if there is none. Raises WorkerUnavailable.
+        An optional pool that is not deployed is left out. Raises WorkerUnavailable.
         """
         ...
 
     async def scale(self, pool: PoolKind, replicas: int) -> None:
-        """Request so many replicas, without waiting until they have started or drained.
+        """Request this number of replicas, without waiting until they have started or drained.
 
         Raises WorkerUnavailable.
         """

@@ -4,9 +4,9 @@ Three of river's Holt-Winters forecasters run side by side: one has level and tr
 that changes slowly (for demand that is noisy rather than growing), one a daily season; the one
 with the smallest recent error is used. A margin is applied that learns from misses (margin.py).
 
-Demand and forecasts are compared after half a worker was added to both: nobody can order less
-than a worker, and without it the first session after an idle hour would be a demand thousands
-of times its forecast.
+Demand and forecasts are compared after half a worker was added to both: the smallest step is a
+worker, and otherwise the first session after an idle hour would be a demand thousands of times its
+forecast.
 """
 
 from __future__ import annotations
@@ -24,34 +24,33 @@ from river.time_series import HoltWinters
 # Adaptive conformal inference (Gibbs and Candès 2021) with the SLO's own loss: the margin is a
 # quantile of how far demand recently exceeded its forecasts. The share of errors that lie beyond it
 # is divided, after each step, by exp(`_STEP` × (share of the demand that found no worker - the
-# share allowed)). Whatever the arrivals are like, this share cannot leave its bounds, so after T
-# steps the mean loss differs from what is allowed by at most ln(`_MOST` / `_LEAST`) / (`_STEP` ·
-# T), as long as the share is not held at a bound. A miss that the forecast caused and one that a
-# slow start caused count alike, and so does room that comes from rounding up to whole workers: both
-# are what clients see.
+# share allowed)). This share stays within its bounds for any arrivals, so after T steps the mean
+# loss differs from the allowed one by at most ln(`_MOST` / `_LEAST`) / (`_STEP` · T), as long as
+# the share is not held at a bound. Misses of the forecast and misses of a slow start count alike,
+# and so does capacity from rounding up to whole workers: clients see both.
 #
 # The logarithm of the share moves, not the share: under heavy-tailed bursts one error in a hundred
-# decides, and a step that finds this hundredth in a calm service within hours would jump over all
-# of it with every burst. The pool would be twice too large for hours, and then too small.
+# decides, and a linear step that finds this hundredth in a calm service within hours would jump
+# over all of it with every burst. The pool would be twice too large for hours, and then too small.
 #
 # Step: with 0.3 that difference is at most 0.6 points after a day of 30 s steps and 0.1 after a
 # week, whereas one flash crowd (twice the usual demand, a third of it unserved for four minutes)
-# moves the share by a factor of five, from half of the errors to a tenth: a single event is no
-# reason to pay for the largest margin until the next.
+# moves the share by a factor of five, from half of the errors to a tenth: a single event does not
+# justify the largest margin until the next one.
 #
 # Memory: six hours of ratios, so that the noise of the time of day counts and yesterday's does not.
-# With a day, simulated meetings cost 8% more GPU-hours, because what surprised on the first day is
-# foreseen on the second. The SLO counts sessions, so a step counts as its demand does against the
-# mean of the day.
+# With a day, simulated meetings cost 8% more GPU-hours, because surprises of the first day are
+# forecast on the second. The SLO counts sessions, so a step is weighted by its demand relative to
+# the mean of the day.
 
 _STEP = 0.3
 # Bounds of the share of errors beyond the margin: from the largest error to the usual one.
 _MARGIN_LEAST, _MOST = 0.002, 0.5
 _FIRST = 0.25
-# A quantile of fewer ratios, about an hour's, says nothing: a ramp would be all there is.
+# The minimum number of ratios, about an hour: a shorter time may consist of a single ramp.
 _ENOUGH = 120
-# One step counts at most as much as so many ordinary ones: it may be the first after weeks without
-# sessions. Bursts at noon, where most is missed, are ordinary.
+# The largest weight of one step: it may be the first after weeks without sessions. Bursts at noon,
+# with most of the misses, have ordinary weights.
 _MOST_WEIGHT = 10.0
 
 
@@ -102,7 +101,7 @@ class Margin:
         insort(self._sorted, ratio)
 
     def learn_miss(self, demand: float, miss: Miss) -> None:
-        """Learn what of this step's demand found no worker."""
+        """Learn the share of this step's demand that found no worker."""
         self._seen += 1
         self._mean += max(self._fading, 1.0 / self._seen) * (demand - self._mean)
         weight = min(demand / max(self._mean, 1e-9), _MOST_WEIGHT)
@@ -118,9 +117,9 @@ _ERROR_FADING = 0.01
 _HALF_WORKER = 0.5
 # A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
-# For so many steps after a pool was idle there is no trend.
+# The trend is ignored for this number of steps after a pool was idle.
 _IDLE_STEPS = 20
-# No more is forecast, margin included, than so often what was observed within the memory.
+# The limit of forecasts, margin included, relative to the largest demand within the memory.
 _MOST_OF_SEEN = 3.0
 
 
@@ -202,7 +201,7 @@ class Forecast:
         self._recent: deque[float] = deque([_LEAST], maxlen=_IDLE_STEPS)
 
     def learn(self, demand: float, miss: Miss | None = None) -> None:
-        """Learn the demand of this step, in workers, and what of it found none.
+        """Learn the demand of this step, in workers, and its misses.
 
         `miss` is None if a larger margin would not have helped.
         """
@@ -224,7 +223,7 @@ class Forecast:
     def _exceeded(demand: float, promise: _Promise) -> float:
         """Return the margin with which the promise would have sufficed for the demand.
 
-        A pool is sized for the present demand in any case, so what was there already needs none.
+        A pool is always sized for the present demand, so demand that was there needs no margin.
         """
         ratio = _ratio(demand, promise.demand)
         return ratio if demand > promise.now else min(ratio, 1.0)
@@ -265,8 +264,8 @@ class Forecast:
     def _bounded(self, forecast: float) -> float:
         """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited.
 
-        What one worker carries needs no forecast, and nor does a pool that was idle just now:
-        its first sessions are a jump to a level, and nobody needs the workers for a second jump.
+        Demand below one worker needs no forecast. After a pool was idle, its first sessions are a
+        jump to a level, which a trend would continue.
         """
         if self.seasonal:
             return forecast

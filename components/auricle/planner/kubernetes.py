@@ -28,7 +28,7 @@ class KubernetesApi:
     """A client of the API server, with this pod's service account."""
 
     def __init__(self, namespace: str) -> None:
-        """An empty `namespace` means that of the pod. Raises SettingsError outside a pod."""
+        """Without `namespace` it is the pod's own. Raises SettingsError outside a pod."""
         self._in_pod = _OWN_NAMESPACE.exists()
         if not namespace:
             try:
@@ -126,8 +126,8 @@ class KubernetesConnector:
     async def replicas(self) -> Mapping[PoolKind, int]:
         """Return the replicas that each adapter requests.
 
-        A pool beside the path whose adapter cannot be read keeps its size, and does not keep the
-        others from being sized. Raises WorkerUnavailable.
+        An optional pool whose adapter cannot be read keeps its size, and the others are still
+        sized. Raises WorkerUnavailable.
         """
         found: dict[PoolKind, int] = {}
         for pool in self._pools:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from auricle.core.errors import SettingsError, WorkerUnavailable
 
-# Another planner may take a lease that has not been renewed for so long.
+# Another planner may take a lease that has not been renewed for this time.
 LEASE_SECONDS = 15
 RENEW_SECONDS = 4.0
 # A holder stops acting earlier than others may take its lease: their clocks may run faster.

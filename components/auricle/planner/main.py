@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(settings: PlannerSettings) -> None:
-    """Size the pools until the process is told to stop.
+    """Size the pools until the process must stop.
 
     Raises SettingsError if the profile or a setting is invalid.
     """
@@ -70,9 +70,9 @@ async def run(settings: PlannerSettings) -> None:
 
 
 def sized(settings: PlannerSettings, profile: CapacityProfile) -> list[SizedPool]:
-    """Return the pools to size: those of text, and those beside it that have a checkpoint.
+    """Return the pools to size: the required ones, and the optional ones with a checkpoint.
 
-    One that was not measured keeps the size it has, which is logged.
+    A pool without a profile keeps its size, which is logged.
     """
     found = []
     for pool in POOLS.values():

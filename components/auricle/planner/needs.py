@@ -1,4 +1,4 @@
-"""What a planner needs before it can plan: `auricle component Planner --check`."""
+"""Requirements of a planner, for `auricle component Planner --check`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _CLUSTERS = (
 
 
 def needs(settings: PlannerSettings) -> Sequence[Need]:
-    """Return the needs of a planner with these settings."""
     return [
         imports_of("planner", *_CLUSTERS),
         Need("profile", partial(_profile, settings.profile)),

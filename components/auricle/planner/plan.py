@@ -21,7 +21,7 @@ from auricle.planner.policy import (
     unserved_of,
 )
 
-# Divides a GPU budget between pools that together want more. No I/O.
+# Divides a GPU budget between pools that exceed it together. No I/O.
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Share:
 def within_budget(shares: Sequence[Share], gpus: float) -> dict[str, Decision]:
     """Return the decisions by pool, reduced so that all replicas together fit into `gpus`.
 
-    Every session needs all pools, so the pool with the smallest share of what it needs limits
+    Every session needs all pools, so the pool with the smallest share of its wanted replicas limits
     the sessions served; each GPU goes to that pool until it no longer fits there. The minimum
     replicas are kept even if they exceed the budget.
     """
@@ -52,7 +52,7 @@ def within_budget(shares: Sequence[Share], gpus: float) -> dict[str, Decision]:
 
 
 def _shortest(shares: Sequence[Share], given: Mapping[str, int], left: float) -> Share | None:
-    """Return the pool with the smallest share of what it needs, if `left` suffices for it."""
+    """Return the pool with the smallest share of its wanted replicas, if `left` suffices for it."""
     short = [s for s in shares if given[s.decision.pool] < s.decision.replicas]
     if not short:
         return None
@@ -69,8 +69,8 @@ def _cut(decision: Decision, given: int, gpus: float) -> Decision:
 
 
 _DAY_SECONDS = 86_400.0
-# Clients are refused for want of text's pools, never for want of those beside the path.
-_NOBODY_REFUSED = ServiceObservation(active=0, speaking=0)
+# Clients are refused if required pools are full, never because of optional ones.
+_NO_REFUSALS = ServiceObservation(active=0, speaking=0)
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class PoolPlan:
     """A pool's policy and forecast.
 
     `allowed` is the share of the service's demand that may find no worker, in all pools together.
-    `gpus` is what a replica takes of the GPU budget. `asked` is what sessions ask the pool for,
-    empty for a pool that every session needs; pools of one group are needed together.
+    `gpus` is a replica's part of the GPU budget. `asked` is the annotation that the pool makes,
+    empty for a required pool; pools with the same value are needed together.
     """
 
     policy: PoolPolicy
@@ -114,8 +114,8 @@ class Plan:
     ) -> None:
         """`machine_cores` are the cores that all workers share, None if each has its own.
 
-        More workers than that slow each other down, so what they carry then says nothing about
-        a worker.
+        More workers than cores slow each other down, so the capacity of a worker is then not
+        learnt.
         """
         self._pools = {p.policy.name: _Pool(p, Forecast(p.forecast)) for p in pools}
         self._budget = gpu_budget
@@ -129,7 +129,7 @@ class Plan:
         learning = self._cores is None or workers <= self._cores
         wanted: dict[str, Decision] = {}
         for asked, group in self._groups(pools).items():
-            refused = _NOBODY_REFUSED if asked else service
+            refused = _NO_REFUSALS if asked else service
             misses = self._misses(group, refused) if learning else {}
             for name, seen in group.items():
                 miss = misses.get(name)
@@ -139,7 +139,7 @@ class Plan:
     def _groups(
         self, pools: Mapping[str, PoolObservation]
     ) -> dict[str, dict[str, PoolObservation]]:
-        """Return the pools that are needed together, those of text ("") first."""
+        """Return the pools that are needed together, the required pools ("") first."""
         groups: defaultdict[str, dict[str, PoolObservation]] = defaultdict(dict)
         for name, seen in sorted(pools.items(), key=lambda one: self._asked(one[0]) != ""):
             groups[self._asked(name)][name] = seen
@@ -149,7 +149,7 @@ class Plan:
         return self._pools[name].plan.asked
 
     def _affordable(self, wanted: Mapping[str, Decision], budget: float) -> dict[str, Decision]:
-        """Fit the decisions into the budget: text's pools first, and what they leave is words'."""
+        """Fit the decisions into the budget, the required pools first."""
         groups: defaultdict[str, list[Share]] = defaultdict(list)
         for name, decision in wanted.items():
             plan = self._pools[name].plan
@@ -180,11 +180,11 @@ class Plan:
     def _misses(
         self, pools: Mapping[str, PoolObservation], service: ServiceObservation
     ) -> dict[str, Miss | None]:
-        """Return what each pool may learn from the sessions that found no worker.
+        """Return the misses from which each pool learns, None if a margin could not have helped.
 
-        `pools` are needed together, so what is missed is what the shortest of them misses, and only
-        its margin could have helped. Of the misses allowed, each pool may cause what it is of the
-        costs: that is the cheapest division if all demands are equally hard to foresee.
+        `pools` are needed together, so the shortest pool determines the misses, and only its margin
+        could have helped. Each pool may cause its share of the costs of the allowed misses: this is
+        the cheapest division if all demands are equally hard to forecast.
         """
         unserved = {
             name: unserved_of(self._pools[name].memory, seen, service)
@@ -197,8 +197,8 @@ class Plan:
             plan = self._pools[name].plan
             missed = max(0.0, unserved[name]) if name == shortest else 0.0
             part = costs[name] / sum(costs.values())
-            # A pool at its maximum could not have grown, whatever its margin, and one that was
-            # empty because nobody asked is no bad forecast.
+            # A larger margin would not have helped a pool at its maximum, nor one that was empty
+            # because it was not in demand.
             bounded = unserved[name] > 0 and seen.replicas >= plan.policy.maximum
             empty = seen.ready == 0 and plan.policy.minimum == 0
             misses[name] = None if bounded or empty else Miss(missed, plan.allowed * part)
@@ -214,7 +214,7 @@ class Plan:
     ) -> Decision:
         demand = demand_of(seen, service)
         # Learn for unobserved steps too, so that the season stays aligned with the time of day;
-        # what they missed is unknown.
+        # their misses are unknown.
         for _ in range(pool.steps_since(seen.at) - 1):
             pool.forecast.learn(demand)
         pool.forecast.learn(demand, miss)
@@ -232,8 +232,8 @@ def _least(shares: Iterable[Share]) -> float:
 
 # Derives a pool's plan from settings and capacity profile. No I/O.
 
-# Of the misses that the SLO allows, what is spent. Not all: the margin learns from misses, so it
-# comes after them, and no day is like the mean.
+# The share of the misses allowed by the SLO that is spent. The rest is a reserve: the margin learns
+# only after misses, and days differ from the mean.
 _SPENT = 0.65
 
 
@@ -249,8 +249,8 @@ def pool_plan(
     """Derive the plan of one pool.
 
     `start_seconds` is the time from starting a worker until it is ready, `response_limit` the
-    95th percentile response time at the knee, in seconds; both come from the profile. `asked` is
-    what sessions ask the pool for, empty for a pool that every session needs.
+    95th percentile response time at the knee, in seconds; both come from the profile. `asked` is as
+    in `PoolPlan`.
     """
     # One step more, because a decision follows its cause by up to a step.
     lead = math.ceil(start_seconds / settings.step_seconds) + 1
@@ -265,7 +265,7 @@ def pool_plan(
         settle_seconds=settings.settle_seconds,
         lead_steps=lead,
         # After a scale-down, a pool is not scaled up for `settle_seconds`; then a worker starts.
-        look_steps=lead + settle,
+        scale_down_steps=lead + settle,
     )
     forecast = ForecastSettings(settings.step_seconds, lead)
     return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus, asked)

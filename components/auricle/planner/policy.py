@@ -122,9 +122,9 @@ class PoolPolicy:
     Workers are loaded to `target` of their capacity. `response_limit` is the response time at
     the profile's knee, in seconds. A pool is scaled down only if fewer workers would have
     sufficed for `ebb_seconds`, and no decision is reversed within `settle_seconds`. It is sized
-    for the demand `lead_steps` ahead; for a scale-down, the forecast `look_steps` ahead must
+    for the demand `lead_steps` ahead; for a scale-down, the forecast `scale_down_steps` ahead must
     not need the workers either, because starting them again would take that long. With a
-    `minimum` of 0 it is empty while nobody asks for it, and has a worker as soon as somebody does.
+    `minimum` of 0 it is empty without demand, and has a worker as soon as there is demand.
     """
 
     name: str
@@ -135,7 +135,7 @@ class PoolPolicy:
     ebb_seconds: float
     settle_seconds: float
     lead_steps: int
-    look_steps: int
+    scale_down_steps: int
     hysteresis: float = 0.02
     regain_seconds: float = 3600.0
 
@@ -148,8 +148,8 @@ class Memory:
     raised_at: float = -math.inf
     lowered_at: float = -math.inf
     # Since when fewer workers would suffice, and the most that were needed since.
-    ebbing_since: float | None = None
-    ebb_most: int = 0
+    surplus_since: float | None = None
+    surplus_replicas: int = 0
 
 
 def demand_of(seen: PoolObservation, service: ServiceObservation) -> float:
@@ -163,14 +163,14 @@ def unserved_of(memory: Memory, seen: PoolObservation, service: ServiceObservati
     room = seen.ready * memory.knee.share
     if demand <= 0:
         return -math.inf
-    # Load is a mean of some time, in which there may have been room for all. A pool that has room
-    # for those who were refused too is not what they were refused for.
+    # Load is a mean over some time, so room may be left although clients were refused. A pool with
+    # room for the refused clients, too, is not the cause of their refusal.
     refused = 1.0 - 1.0 / service.unmet
     return max(refused, 1.0 - room / demand) if room < demand else 1.0 - room / demand
 
 
 def learnt(policy: PoolPolicy, memory: Memory, seen: PoolObservation) -> Memory:
-    """Return the memory with what this observation says about a worker's capacity."""
+    """Return the memory, updated with the observed capacity of a worker."""
     knee = corrected(memory.knee, seen, policy.response_limit, policy.regain_seconds)
     return replace(memory, knee=knee)
 
@@ -191,18 +191,18 @@ def decide(
         f"demand {now:.2f}, in {policy.lead_steps} steps {soon:.2f}, a worker carries {carried:.2f}"
     )
     if not seen.asked:
-        detail = f"nobody asks for it; {detail}"
+        detail = f"no demand; {detail}"
     elif seen.replicas == 0 == policy.minimum:
         return _begin(policy, memory, seen, needed, detail)
     if seen.replicas > policy.maximum:
-        # Somebody else scaled the pool beyond its maximum, so `ebb_seconds` does not apply.
+        # Another controller scaled the pool beyond its maximum, so `ebb_seconds` does not apply.
         most = f"{detail}; {policy.maximum} is the most allowed"
         decision = Decision(policy.name, seen.replicas, policy.maximum, "bounds", most)
-        return decision, replace(memory, lowered_at=seen.at, ebbing_since=None)
+        return decision, replace(memory, lowered_at=seen.at, surplus_since=None)
     if needed > seen.replicas:
         overload = seen.response > policy.response_limit or service.unmet > 1.0
         return _raise(policy, memory, seen, needed, "overload" if overload else "forecast", detail)
-    later = forecast.most(policy.look_steps)
+    later = forecast.most(policy.scale_down_steps)
     spare = _workers(max(later, now), carried * (1.0 - policy.hysteresis)) if seen.asked else 0
     return _lower(policy, memory, seen, spare, detail)
 
@@ -214,10 +214,10 @@ def _workers(demand: float, carried: float) -> int:
 def _begin(
     policy: PoolPolicy, memory: Memory, seen: PoolObservation, needed: int, detail: str
 ) -> tuple[Decision, Memory]:
-    """Start an empty pool, however lately it was emptied: somebody waits."""
+    """Start an empty pool at once, even if it was emptied just before: clients wait."""
     first = min(max(needed, 1), policy.maximum)
     decision = Decision(policy.name, 0, first, "asked", detail)
-    return decision, replace(memory, raised_at=seen.at, ebbing_since=None)
+    return decision, replace(memory, raised_at=seen.at, surplus_since=None)
 
 
 def _raise(
@@ -229,7 +229,7 @@ def _raise(
     detail: str,
 ) -> tuple[Decision, Memory]:
     wanted = min(needed, policy.maximum)
-    memory = replace(memory, ebbing_since=None)
+    memory = replace(memory, surplus_since=None)
     if wanted <= seen.replicas:
         held = f"{detail}; {policy.maximum} is the most allowed"
         return _hold(policy, seen, held, "bounds"), memory
@@ -246,30 +246,28 @@ def _lower(
     if spare >= seen.replicas:
         if seen.replicas < policy.minimum:
             least = Decision(policy.name, seen.replicas, policy.minimum, "bounds", detail)
-            return least, replace(memory, raised_at=seen.at, ebbing_since=None)
-        return _hold(policy, seen, detail), replace(memory, ebbing_since=None)
-    if memory.ebbing_since is None:
-        memory = replace(memory, ebbing_since=seen.at, ebb_most=spare)
-    memory = replace(memory, ebb_most=max(memory.ebb_most, spare))
-    since = memory.ebbing_since if memory.ebbing_since is not None else seen.at
+            return least, replace(memory, raised_at=seen.at, surplus_since=None)
+        return _hold(policy, seen, detail), replace(memory, surplus_since=None)
+    if memory.surplus_since is None:
+        memory = replace(memory, surplus_since=seen.at, surplus_replicas=spare)
+    memory = replace(memory, surplus_replicas=max(memory.surplus_replicas, spare))
+    since = memory.surplus_since if memory.surplus_since is not None else seen.at
     rested = seen.at - memory.raised_at >= policy.settle_seconds
     if not rested or seen.at - since < policy.ebb_seconds:
-        return _hold(policy, seen, f"{detail}; {memory.ebb_most} would do"), memory
-    decision = Decision(policy.name, seen.replicas, memory.ebb_most, "ebb", detail)
-    return decision, replace(memory, lowered_at=seen.at, ebbing_since=None)
+        return _hold(policy, seen, f"{detail}; {memory.surplus_replicas} would do"), memory
+    decision = Decision(policy.name, seen.replicas, memory.surplus_replicas, "ebb", detail)
+    return decision, replace(memory, lowered_at=seen.at, surplus_since=None)
 
 
 def _hold(policy: PoolPolicy, seen: PoolObservation, detail: str, why: Why = "hold") -> Decision:
     return Decision(policy.name, seen.replicas, seen.replicas, why, detail)
 
 
-# The planner's last decisions, with their reasons, for those who ask later.
-
 _KEPT = 100
 
 
 class DecisionHistory:
-    """Keeps the last 100 decisions that differed from their pool's one before. No clock."""
+    """Keeps the last 100 decisions that differ from their pool's previous one. No clock."""
 
     def __init__(self) -> None:
         self._kept: deque[PastDecision] = deque(maxlen=_KEPT)
@@ -289,7 +287,7 @@ class DecisionHistory:
         for place in range(len(self._kept) - 1, -1, -1):
             last = self._kept[place]
             if last.pool == made.pool:
-                if _told(last) == _told(made):
+                if _outcome(last) == _outcome(made):
                     self._kept[place] = msgspec.structs.replace(last, steps=last.steps + 1)
                     return
                 break
@@ -301,5 +299,5 @@ class DecisionHistory:
         return tuple(self._kept)
 
 
-def _told(decision: PastDecision) -> tuple[object, ...]:
+def _outcome(decision: PastDecision) -> tuple[object, ...]:
     return decision.was, decision.replicas, decision.why, decision.applied

@@ -22,8 +22,6 @@ from auricle.protocol.control import AskDecisions, Decisions
 
 log = logging.getLogger(__name__)
 
-# Metrics of what the planner observes and decides.
-
 
 class PlannerMetrics:
     """Shows each pool's observation and decision, and whether this planner is the leader."""
@@ -47,7 +45,7 @@ class PlannerMetrics:
             "response_seconds", "95th percentile of the pool's response time", "pool"
         )
         self._decisions = new.counter("decisions", "decisions, by reason", "pool", "why")
-        self.leader = new.gauge("leader", "1 if this planner holds the lease and acts, else 0")
+        self.leader = new.gauge("leader", "1 if this planner holds the lease and acts, otherwise 0")
 
     def decided(
         self, seen: PoolObservation, decision: Decision, forecast: float, knee: float
@@ -117,7 +115,7 @@ class PlannerService:
                 log.warning("no decision in this step: %s", error)
 
     async def wake(self, every_seconds: float) -> None:
-        """Start an empty pool when somebody first asks for it, between two steps, until cancelled.
+        """Start empty pools between two steps as soon as there is demand, until cancelled.
 
         The caller owns this task.
         """
@@ -151,7 +149,8 @@ class PlannerService:
         replicas = await self._connector.replicas()
         self._empty |= {kind for kind, count in replicas.items() if count == 0}
         seen = {kind: self._board.pool(kind, count) for kind, count in replicas.items()}
-        # A pool of which no worker reports cannot be sized, unless by what is asked of it.
+        # A required pool whose workers do not report cannot be sized. Optional pools are sized by
+        # the demand that processors report.
         known: dict[str, PoolObservation] = {
             k: s for k, s in seen.items() if s.ready or POOLS[k].asked
         }
@@ -164,10 +163,10 @@ class PlannerService:
 
     async def _wake(self) -> None:
         acts = self._connector.acts and self._leadership.held
-        if not acts or not any(self._board.asked(kind) for kind in self._empty):
+        if not acts or not any(self._board.in_demand(kind) for kind in self._empty):
             return
         for kind, count in (await self._connector.replicas()).items():
-            if count == 0 and self._board.asked(kind):
+            if count == 0 and self._board.in_demand(kind):
                 await self._do(kind, Decision(kind, 0, 1, "asked", "the first since it was empty"))
 
     async def _do(self, kind: PoolKind, decision: Decision) -> None:

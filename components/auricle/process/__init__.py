@@ -1,1 +1,1 @@
-"""What all processes share: status, draining, logs, metrics, traces, an embedded HTTP server."""
+"""Common parts of all processes: status, draining, logs, metrics, traces, HTTP server."""

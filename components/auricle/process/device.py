@@ -1,4 +1,4 @@
-"""The thread that runs a worker's passes, and tells a broken device from a bad job."""
+"""The thread that runs a worker's passes, and distinguishes a broken device from a bad job."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class DeviceThread:
     async def run(self, work: Callable[[Work], Result], batch: Work) -> Result:
         """Return what `work` makes of a batch.
 
-        What it raises is raised here, and is of this batch alone: a process whose device fails
-        all that follows ends at once, and after other errors silence is tried. If that fails too,
-        raises ProcessFailed. A device without memory left works on.
+        Errors of `work` are raised, and concern this batch alone: a process ends at once if its
+        device fails all later calls, and after other errors silence is tried. If that fails too,
+        raises ProcessFailed. A device that is out of memory continues.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -52,7 +52,7 @@ class DeviceThread:
         await asyncio.get_running_loop().run_in_executor(self._thread, time.monotonic)
 
     def close(self) -> None:
-        """Stop the thread; what is queued there is dropped."""
+        """Stop the thread, and drop its queue."""
         self._thread.shutdown(cancel_futures=True)
 
     async def _try_silence(self, error: Exception) -> None:

@@ -1,7 +1,7 @@
-"""What can go wrong with a GPU: errors of a pass, told apart, and the driver, checked at start.
+"""Faults of GPUs: errors of a pass are classified, and the driver is checked at start.
 
-PyTorch is not imported here: its errors are told by their names and texts, which tests and tools
-without it can make.
+PyTorch is not imported here: its errors are recognised by their names and texts, so that tests and
+tools without it can make them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Management:
-    """The driver's version, and all GPUs; `trouble` is what the driver says itself is wrong."""
+    """The driver's version, and all GPUs; `trouble` is an error that the driver reports."""
 
     driver: str = ""
     gpus: tuple[Gpu, ...] = ()
@@ -41,7 +41,7 @@ class Management:
 
 
 def read_management() -> Management | None:
-    """Ask the driver's management library; None where there is none."""
+    """Query the driver's management library; None without one."""
     try:
         import pynvml  # only environments for GPUs have it (nvidia-ml-py)
     except ImportError:
@@ -60,7 +60,7 @@ def read_management() -> Management | None:
 
 
 def visible_gpus() -> list[Gpu]:
-    """Return this process's GPUs; none if there is no driver."""
+    """Return this process's GPUs; an empty list without a driver."""
     found = read_management()
     return visible(found.gpus, os.environ.get("CUDA_VISIBLE_DEVICES")) if found else []
 
@@ -97,7 +97,7 @@ _OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_A
 # is lost, every later call fails, and only a new process has another one.
 _OF_ONE_CALL = ("invalid argument", "invalid configuration argument")
 _OF_A_DEVICE = ("CUDA error", "CUDA driver error", "cuDNN error", "CUDNN_STATUS_EXECUTION_FAILED")
-# PyTorch says how its allocations are divided, and how to tune that, from here on.
+# PyTorch's details of its allocations and advice on tuning begin here.
 _DETAILS = " Of the allocated memory"
 # The oldest driver of a major version of CUDA, which runs all minor ones.
 _DRIVERS = {11: 450, 12: 525, 13: 580}
@@ -129,16 +129,16 @@ def is_sticky(error: BaseException) -> bool:
 
 
 def first_sentence(error: BaseException) -> str:
-    """Return what an error says, with its numbers, without the advice and traces that follow."""
+    """Return an error's text, with its numbers, without the advice and traces that follow."""
     lines = str(error).strip().splitlines()
     return lines[0].partition(_DETAILS)[0] if lines else type(error).__name__
 
 
 def end_if_sticky(error: BaseException, what: str, end: Callable[[int], object] = os._exit) -> None:
-    """End this process, without tidying up, if its device fails every call from now on.
+    """End this process without clean-up if its device fails every call from now on.
 
-    Whoever tidies up calls the device, which may take for ever. The others find the process gone,
-    and what it had in work is repeated elsewhere. `what` was in work.
+    Clean-up calls the device, which may never return. Callers detect the end of the process and
+    repeat its requests elsewhere. `what` names the failed work.
     """
     if is_sticky(error):
         log.critical(
@@ -158,9 +158,9 @@ def end_if_lost(call: Callable[[], object], what: str) -> None:
 
 @dataclass(frozen=True)
 class NvidiaDriver:
-    """The NVIDIA driver: the newest CUDA it runs, its version, and how many GPUs it finds.
+    """The NVIDIA driver: the newest CUDA it runs, its version, and the number of its GPUs.
 
-    `trouble` is what it says itself is wrong.
+    `trouble` is an error that it reports.
     """
 
     cuda: tuple[int, int]
@@ -183,7 +183,7 @@ def check_driver(needed: str | None, what: str) -> None:
 def driver_trouble(
     driver: NvidiaDriver | None, needed: str | None, visible: str | None
 ) -> str | None:
-    """Return what is wrong with a driver, and what would be right; None if nothing is.
+    """Return a driver's problem and its remedy; None without a problem.
 
     `visible` is CUDA_VISIBLE_DEVICES, None if it is not set.
     """
@@ -192,7 +192,7 @@ def driver_trouble(
     if driver is None:
         return _MISSING
     if driver.trouble:
-        return f"the NVIDIA driver says {driver.trouble!r}; `nvidia-smi` should list the GPUs"
+        return f"the NVIDIA driver reports {driver.trouble!r}; `nvidia-smi` should list the GPUs"
     major = int(needed.partition(".")[0])
     if driver.cuda[0] < major:
         oldest = f"driver {_DRIVERS[major]} or later" if major in _DRIVERS else "a later one"
@@ -222,7 +222,7 @@ def _hidden(gpus: int | None, visible: str | None) -> str | None:
 
 
 def read_driver() -> NvidiaDriver | None:
-    """Ask the driver about itself; None if there is none."""
+    """Query the driver; None without one."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -232,7 +232,7 @@ def read_driver() -> NvidiaDriver | None:
         return None
     cuda = (number.value // 1000, number.value % 1000 // 10)
     if (found := read_management()) is None:
-        return NvidiaDriver(cuda)  # on some boards, and in some containers, nobody counts GPUs
+        return NvidiaDriver(cuda)  # some boards and containers do not report their GPUs
     return NvidiaDriver(cuda, found.driver, len(found.gpus), found.trouble)
 
 
@@ -243,7 +243,7 @@ def _of_a_device(error: BaseException) -> bool:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it was raised from, each once."""
+    """Yield the error and its causes, each once."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:

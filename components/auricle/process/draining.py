@@ -1,4 +1,4 @@
-"""Draining: a process that must stop takes nothing new and waits for what it still serves."""
+"""Draining: a process that must stop takes no new work, and waits until its work has ended."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Drain:
     def __init__(
         self,
         held: Callable[[], int],
-        told_seconds: float,
+        notice_seconds: float,
         deadline: float,
         cut: Callable[[], int] | None = None,
     ) -> None:
         """`held` returns the number of items (segments, leases, ...) that must end first.
 
-        The drain lasts at least `told_seconds`, until every caller has heard of it, and at most
-        `deadline` seconds. `cut` ends what is held, wherever it is, and returns how much is left.
+        The drain lasts at least `notice_seconds`, so that all callers can stop, and at most
+        `deadline` seconds. `cut` ends all items, and returns the number of the remaining ones.
         """
         self._cut = cut
         self._held = held
-        self._told = told_seconds
+        self._notice = notice_seconds
         self._deadline = deadline
         self.started = False
 
@@ -46,13 +46,13 @@ class Drain:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while loop.time() - began < self._deadline:
-            if loop.time() - began >= self._told and self._held() == 0:
+            if loop.time() - began >= self._notice and self._held() == 0:
                 return
             await asyncio.sleep(_POLL_SECONDS)
         log.warning("still held after %g s: %d; stopping anyway", self._deadline, self._held())
 
     async def hurry(self) -> None:
-        """Cut what is held; return when nothing is any more, or after 3 s with a warning."""
+        """End all items at once; return when none is left, or after 3 s with a warning."""
         if self._cut is None:
             return
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Drain:
 
 
 async def until_going(leave: asyncio.Event, stop: asyncio.Event, drain: Drain | None) -> None:
-    """Return after `leave` (SIGTERM) and the drain, or `stop` (SIGINT), when held work was cut."""
+    """Return after `leave` (SIGTERM) and the drain, or after `stop` (SIGINT) and the cut."""
     left = await unless(stop, leave.wait())
     if drain is None:
         return

@@ -1,7 +1,7 @@
-"""Whether the parts of a process that can hang still answer: its threads, its engine, its device.
+"""Detects parts of a process that hang: its threads, its engine, its device.
 
-A process that hangs ends itself (`watchdog.py`), and prints where every thread stood. A frozen
-process cannot do that; the launcher misses its beat, and Kubernetes its /live.
+A process that hangs ends itself, and prints the stack of every thread. A frozen process cannot do
+that: the launcher misses its heartbeat, and Kubernetes its /live.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from auricle.core.errors import ProcessFailed
 from auricle.process.metrics import report_alive
 from auricle.protocol.control import Alive, AskAlive
 
-# Ends this process if its event loop hangs, and shows where every thread stood.
-#
-# Only time in which the process runs counts: after a machine that stood still (suspended, starved,
-# or all processes stopped) the loop has been silent for long, and is well.
+# Only time in which the process runs counts: after the machine was suspended or starved, or all
+# processes were stopped, the loop has been silent for long without a fault.
 
-_LOOK_SECONDS = 0.5
-_STOOD_STILL_SECONDS = 3.0  # since the last look: the count then starts anew
-# A library that holds the interpreter's lock stops this thread too. Then the launcher ends the
+_CHECK_SECONDS = 0.5
+_SUSPENDED_SECONDS = 3.0  # since the last check: the count then restarts
+# A library that holds the interpreter's lock stops this thread, too. Then the launcher ends the
 # process. Without one the interpreter's own timer does, which counts all time, so it is set longer.
 _LAST_RESORT = 8.0
 
@@ -46,25 +44,25 @@ class Watchdog:
         self._clock = clock
         self._end = end or self._end_process
         self._silent = 0.0
-        self._looked = clock()
+        self._checked = clock()
         self._disarmed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def beat(self) -> None:
-        """Say that the event loop runs; the first call starts the thread."""
+        """Report that the event loop runs; the first call starts the thread."""
         self._silent = 0.0
         if not os.environ.get("AURICLE_SUPERVISED"):
             faulthandler.dump_traceback_later(_LAST_RESORT * self.limit_seconds, exit=True)
         if self._thread is None:
-            self._looked = self._clock()
+            self._checked = self._clock()
             self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
             self._thread.start()
 
-    def look(self) -> None:
-        """Count the time since the last look, and end the process if it is too much."""
+    def check(self) -> None:
+        """Add the time since the last check, and end the process at the limit."""
         now = self._clock()
-        passed, self._looked = now - self._looked, now
-        self._silent = 0.0 if passed > _STOOD_STILL_SECONDS else self._silent + passed
+        passed, self._checked = now - self._checked, now
+        self._silent = 0.0 if passed > _SUSPENDED_SECONDS else self._silent + passed
         if self._silent >= self.limit_seconds:
             self._end()
 
@@ -74,9 +72,9 @@ class Watchdog:
         faulthandler.cancel_dump_traceback_later()
 
     def _run(self) -> None:
-        every = min(_LOOK_SECONDS, self.limit_seconds / 2)
+        every = min(_CHECK_SECONDS, self.limit_seconds / 2)
         while not self._disarmed.wait(every):
-            self.look()
+            self.check()
 
     def _end_process(self) -> None:
         print(f"Timeout: the event loop hangs for {self.limit_seconds:g} s", file=sys.stderr)
@@ -99,10 +97,10 @@ class Silence:
 
 
 class Liveness:
-    """Asks each part of this process again and again, and knows since when one owes an answer.
+    """Probes each part of this process periodically, and measures how long an answer is overdue.
 
-    The event loop is not asked: nothing here happens while it hangs. Not thread-safe: use it on
-    one event loop.
+    The event loop is not probed: this class does not run while it hangs. Not thread-safe: use it
+    on one event loop.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -140,7 +138,7 @@ class Liveness:
         return Alive(silence.seconds, silence.part)
 
     async def run(self) -> None:
-        """Ask all parts until cancelled; the caller owns this task. Raises what a part raised."""
+        """Probe all parts until cancelled; the caller owns this task. Raises errors of parts."""
         asking = [asyncio.create_task(self._ask(name, ask)) for name, ask in self._parts.items()]
         if not asking:
             return

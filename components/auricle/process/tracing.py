@@ -24,7 +24,7 @@ class Tracer:
     def __init__(self, component: str, endpoint: str, namespace: str = "auricle") -> None:
         """`endpoint` takes OTLP over HTTP, such as http://localhost:4318/v1/traces.
 
-        Spans of component EncodeWorker are those of service `auricle-encode-worker`.
+        Spans of component EncodeWorker have the service name `auricle-encode-worker`.
         """
         self._provider: Any = None
         if not endpoint:
@@ -34,7 +34,7 @@ class Tracer:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        # Collectors tell services apart by name; the namespace is what they belong to.
+        # Collectors distinguish services by name, and group them by namespace.
         name = f"auricle-{_dashed(component)}"
         resource = Resource.create({"service.name": name, "service.namespace": namespace})
         self._provider = TracerProvider(resource=resource)

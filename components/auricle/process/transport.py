@@ -1,7 +1,7 @@
-"""Which kinds of transport UCX may use for this process's transfers.
+"""The kinds of transport that UCX may use for this process's transfers.
 
-NIXL does not say which one UCX has chosen, so this tells what the machine and the environment
-leave possible, and no more.
+NIXL does not report UCX's choice, so this lists the kinds that the machine and the environment
+permit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DEVICES = Path("/sys/class/infiniband")
 def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
     """Describe this process's transfers by the NIXL `backends`, and log it at start.
 
-    `on_device` says whether its embeddings are on a GPU. Reads a directory of /sys.
+    `on_device`: embeddings are on a GPU. Reads a directory of /sys.
     """
     allowed = os.environ.get("UCX_TLS", "")
     devices = os.environ.get("UCX_NET_DEVICES", "")

@@ -12,16 +12,16 @@ class WatchedFile:
     """Create it before the file is first read, to miss no change. It blocks."""
 
     def __init__(self, path: Path, *, settled: bool = False) -> None:
-        """With `settled` a change counts once two looks in a row have seen the same file.
+        """With `settled` a change counts once two consecutive checks see the same file.
 
-        That is for files that are written in place, of which a half would be valid, too.
+        This is for files that are written in place, if half of such a file could be valid, too.
         """
         self.path = path
         self._settled = settled
         self._taken = self._last = _stamp(path)
 
     def changed(self) -> bool:
-        """Look; return whether the file is another one than when this last returned true."""
+        """Return whether the file has changed since this last returned true."""
         seen, before = _stamp(self.path), self._last
         self._last = seen
         if seen == self._taken or (self._settled and seen != before):
@@ -31,7 +31,7 @@ class WatchedFile:
 
 
 def _stamp(path: Path) -> tuple[int, int, int, int] | None:
-    """Return device, inode, time and size; None while there is no file.
+    """Return device, inode, time and size; None while the file is absent.
 
     An atomic replacement and Kubernetes' exchange of a symbolic link give another inode.
     """

@@ -1,7 +1,6 @@
-"""Admission of live sessions, up to the number that the machine is known to carry.
+"""Admission of live sessions, up to the number that the machine can carry. No I/O but the clock.
 
-`adaptive_limit.py` learns that number; `fair_shares.py` says who comes first. Pure but for the
-clock.
+`AdaptiveLimit` estimates this number; `FairShares` ranks refused clients.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ from auricle.core.errors import Overloaded
 from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad, Tail
 from auricle.protocol.sessions import ADMISSION_SECONDS
 
-# Counts what clients did lately, so that one client alone is no crowd. Pure.
-
 _MOST_EVENTS = 50_000
 
 
 class Crowd:
-    """Events that count until a given time. For others, a client has at most `share` of them.
+    """Recent events of clients, each counted until a given time. Pure.
 
-    For itself it has all, up to `most`. Counting costs the same however many there are.
+    A client sees all of its own events, up to `most`, but at most `share` of each other client:
+    otherwise one client alone would look like a crowd. Counting takes constant time.
     """
 
     def __init__(self, share: int, most: int) -> None:
@@ -34,10 +32,9 @@ class Crowd:
         self._most = most
         self._events: list[tuple[float, str]] = []  # a heap: (until, client)
         self._of_client: Counter[str] = Counter()
-        self._shared = 0  # the sum over clients of what each has for others
+        self._shared = 0  # the events that every client sees
 
     def add(self, client: str, until: float) -> None:
-        """Count an event of `client` until then."""
         if self._of_client[client] >= self._most or len(self._events) >= _MOST_EVENTS:
             return
         heapq.heappush(self._events, (until, client))
@@ -45,7 +42,7 @@ class Crowd:
         self._shared += self._of_client[client] <= self._share
 
     def size(self, now: float, client: str | None = None) -> int:
-        """The number of events as `client` sees it, or somebody with none."""
+        """The number of events that `client` sees; without a client, a new one."""
         while self._events and self._events[0][0] <= now:
             self._end(heapq.heappop(self._events)[1])
         own = 0 if client is None else self._of_client[client]
@@ -58,47 +55,46 @@ class Crowd:
             del self._of_client[client]
 
 
-# Who of the clients that were refused comes first: by priority, then who has less. Pure.
+# Ranks refused clients by priority, then by their number of sessions. Pure.
 #
-# A place that becomes free goes to whoever asks next, and a client that floods asks most often. So
-# the next place is kept for a moment for one that has a right to it, and was told to come then.
+# A free place would go to the next request, and a client that floods sends most requests. So a
+# place is reserved for a short time for a client that ranks first, whose refusal gave it a retry
+# time within this time.
 
-# A client has more than its share if it has this many times what another one would have. Between
-# equals to within that, the order of arrival decides: keeping places empty costs what they carry.
+# A client exceeds its share if it has this many times the sessions that another one would have.
+# Below this ratio the order of arrival decides, because a reserved place carries nothing.
 _GREEDY = 2
-# A place is kept until somewhat after the retry time that its client was told, and no more of
-# them at a time than a server can spare.
+# Reservations expire shortly after the retry time. Their number is bounded by the capacity that a
+# server can leave unused.
 KEPT_SECONDS = 4.0
 _MOST_KEPT = 8
 
 
 @dataclass(frozen=True)
 class Party:
-    """Who shares the server with others: a tenant or an address, and its key's priority."""
+    """A client of the server: a tenant or an address, and the priority of its key."""
 
     client: str
     priority: int = 0
 
 
 class FairShares:
-    """The live sessions of each party, and the places that are kept for those with too few."""
+    """Counts live sessions by party, and reserves places for parties below their share."""
 
     def __init__(self) -> None:
         self._has: Counter[Party] = Counter()
         self._kept: dict[Party, float] = {}  # until when
 
     def begin(self, party: Party) -> None:
-        """One more session of the party."""
         self._has[party] += 1
 
     def end(self, party: Party) -> None:
-        """One session less."""
         self._has[party] -= 1
         if not self._has[party]:
             del self._has[party]
 
     def keep(self, party: Party, now: float) -> bool:
-        """Keep the next place for a party that was refused; return whether that is its right."""
+        """Reserve the next place for a refused party; return whether it ranks before another."""
         self._forget(now)
         if not any(self._first(party, other) for other in self._has):
             return False
@@ -108,11 +104,11 @@ class FairShares:
         return True
 
     def taken(self, party: Party) -> None:
-        """The party was let in."""
+        """Clear the reservation of an admitted party."""
         self._kept.pop(party, None)
 
     def kept_from(self, party: Party, now: float) -> int:
-        """Return how many places are kept for others that come before the party."""
+        """Return the number of places reserved for parties that rank before this one."""
         self._forget(now)
         return sum(self._first(other, party) for other in self._kept)
 
@@ -125,52 +121,52 @@ class FairShares:
         self._kept = {party: until for party, until in self._kept.items() if until > now}
 
 
-# How many live sessions the machine carries, learnt from how late their text is. Pure.
+# Estimates how many live sessions the machine carries, from the latency of their text. Pure.
 #
-# A gradient limit, as Vegas and Gradient2 are (Netflix's concurrency-limits): it grows while
-# latency is below an aim and shrinks while it is above, the faster the farther it is from it:
+# A gradient limit, like Vegas and Gradient2 (Netflix's concurrency-limits): it grows while latency
+# is below an aim and shrinks while it is above, in proportion to the distance:
 #
-# room = 1 - latency / aim d ln(carried) / dt = growth · room² while there is room = shrinking ·
-# room while there is none
+#   room = 1 - latency / aim
+#   d ln(carried) / dt = growth · room²     if room > 0
+#                      = shrinking · room   otherwise
 #
-# The square makes it fast far below the aim and calm near it, where every session too many is late
-# for as long as it lasts. Nothing about the machine is configured, and no law of its waiting
-# assumed: one that becomes slower or faster needs no other setting.
+# The square makes growth fast far below the aim and slow near it, where each excess session is late
+# for its whole length. No property of the machine is configured and no queueing model is assumed,
+# so a machine that becomes slower or faster needs no other setting.
 #
-# The latency is not the 95th percentile of all chunks, although the objective is that of each
-# session: sessions differ (long segments, wide batches), and those whose chunks cost most are
-# outside first. A session is outside if a twentieth of its chunks is late, and hardly any is if
-# three of a thousand of all chunks are (`Tail.p997`): that holds for machines of every kind in the
-# simulation, while the pooled 95th percentile of a machine at its limit was between 0.13 and 0.23 s
-# of 0.3 s.
+# The objective is a 95th percentile per session. The pooled 95th percentile of all chunks does not
+# measure it: sessions differ (long segments, wide batches), and those with expensive chunks miss
+# the objective first. A session misses it if 5% of its chunks are late, which is rare while less
+# than 0.3% of all chunks are late (`Tail.p997`). In the simulation this holds for all machines,
+# while the pooled 95th percentile of a machine at its limit was between 0.13 and 0.23 s of 0.3 s.
 #
 # The constants below were chosen in `benchmarks/overload/simulation.py`, on two kinds of machine at
-# three speeds. All are ratios and times of speech, none a property of a machine.
+# three speeds. They are ratios and durations of speech; none is a property of a machine.
 
-# Two aims, of which the lower one counts. On a slow machine the objective comes first: rare chunks
-# take this share of the target. On a fast one waiting comes first: a chunk that waits seven times
-# as long as it takes is on a machine that is 88% busy (T = T0 / (1 - ρ)), and from there a few
-# sessions more are too many before it is seen.
+# There are two aims, and the lower one applies. Slow machines reach the objective first: rare
+# chunks take this share of the target. Fast machines reach saturation first: a chunk that waits
+# seven times its service time indicates 88% utilization (T = T0 / (1 - ρ)), where a few more
+# sessions overload the machine before latency shows it.
 _TARGET_SHARE = 0.8
 _MOST_BUSY = 0.88
-# A single chunk that takes most of the aim is slow for want of speed, not for load.
+# If a single chunk takes most of the aim, the machine is slow, not loaded.
 _MOST_UNLOADED = 0.5
-# Per second. From eight sessions to a hundred takes half a minute. Sessions end at 3% a second, so
-# shrinking faster than that changes nothing for those that are there.
+# Per second. Growth from 8 to 100 sessions takes half a minute. Sessions end at 3% per second, so
+# faster shrinking would not reduce their number faster.
 _GROWTH, _SHRINKING = 0.15, 0.1
-# It shrinks no further below the sessions there are: they cannot leave as fast, and are counted
-# later. It grows only if they are so many of it: few say nothing of many.
+# The limit stays above this share of the open sessions, which cannot end as fast. It grows only if
+# sessions use this share of it: few sessions give no information about many.
 _FLOOR, _IN_USE = 0.93, 0.85
-# From few sessions one cannot see a limit that is not the machine's (slots, memory).
+# Few sessions do not reveal other limits (slots, memory).
 _REACH = 2.0
-# The unloaded tail follows later ones by this share per second (over an hour), so that one fast
-# moment does not set the expectation for ever. Faster, and a busy hour passes for an idle one.
+# The unloaded tail follows later values by this share per second (over an hour), so that one fast
+# moment does not set it for ever. With a faster drift a busy hour would count as an idle one.
 _UNLOADED_DRIFT = 0.0003
-# So many sessions may begin at once on a machine of which nothing is known: as many as one that
-# needs a tenth of each chunk's time for it carries. One that is slower says so within seconds.
+# Sessions admitted before anything is measured: the capacity of a machine that needs a tenth of
+# each chunk's duration to process it. A slower machine is detected within seconds.
 FIRST = 8.0
-# A limit below that is forgotten within so many seconds in which nobody, or one session, is served
-# in time: few sessions are late for many reasons, and one cannot show that two would not be.
+# A lower limit recovers within this time while at most one session is open and in time: few
+# sessions can be late for other reasons than load, and one session alone cannot refute the limit.
 _FORGOTTEN_SECONDS = 16.0
 
 
@@ -178,7 +174,7 @@ class AdaptiveLimit:
     """The number of sessions that may speak at once, at least one."""
 
     def __init__(self, target_seconds: float) -> None:
-        """95% of a session's chunks are to take at most `target_seconds`."""
+        """The objective: 95% of a session's chunks take at most `target_seconds`."""
         self._target = target_seconds
         self._aim = _TARGET_SHARE * target_seconds
         self._unloaded = _MOST_UNLOADED * self._aim
@@ -192,20 +188,20 @@ class AdaptiveLimit:
 
     @property
     def admitted(self) -> int:
-        """So many sessions may speak now: those carried, to the nearest whole number.
+        """The number of sessions that may speak now: `carried`, rounded.
 
-        No more are let in while text is later than the target, as whoever comes makes it later
-        still: the machine has just become slower, or sessions speak more than they did.
+        It is 0 while text is later than the target, because every further session would delay it
+        more: the machine has just become slower, or sessions speak more than before.
         """
         return 0 if self._late else round(self._carried)
 
-    def look(self, sessions: float, tail: Tail, seconds: float) -> None:
-        """Learn from `sessions`, whose chunks had this `tail`, `seconds` after the last look.
+    def observe(self, sessions: float, tail: Tail, seconds: float) -> None:
+        """Adapt to the `tail` of `sessions`, `seconds` after the last observation.
 
-        A tail of 0 is unknown, and nothing is learnt from it.
+        A tail of 0 is unknown and changes nothing.
         """
         alone, in_time = sessions <= 1, tail.p95 <= self._target
-        # One session waits for no other: its lateness is want of speed, or chance.
+        # One session waits for no other. If it is late, the machine is slow, or it is chance.
         self._late = not alone and not in_time
         if alone and in_time:
             self._recover(seconds)
@@ -230,7 +226,7 @@ class AdaptiveLimit:
             shrunk = known * math.exp(_SHRINKING * room * seconds)
             self._carried = min(known, max(shrunk, _FLOOR * sessions))
         if self._late:
-            # So many are too many, whatever was known of the machine before.
+            # This number is too large, whatever was measured before.
             self._carried = min(self._carried, sessions)
         self._carried = max(1.0, self._carried)
 
@@ -240,19 +236,19 @@ class AdaptiveLimit:
         self._unloaded = min(known, latency, _MOST_UNLOADED * self._aim)
 
 
-_LOOK_SECONDS = 0.5
-# A session that has not spoken for so long costs nothing, and its place is lent to others.
+_OBSERVATION_SECONDS = 0.5
+# A session that has been silent for longer costs nothing, and its place is lent to others.
 _SILENT_SECONDS = 10.0
-# Retry times spread refused clients so that about so many retry per second: each retry costs a
-# handshake, at the expense of running sessions.
+# Retry times spread refused clients to about this rate: each retry costs a handshake, at the
+# expense of running sessions.
 _RETRIES_PER_SECOND = 2.0
 _REFUSALS_SECONDS = 10.0
 _SHORTEST_RETRY_SECONDS, _LONGEST_RETRY_SECONDS = 2.0, 30.0
-# Of one client's refusals, and of its sessions that have not begun, so many count for others.
+# The most refusals, and sessions not begun yet, of one client that count for other clients.
 _REFUSED_SHARE, _EXPECTED_SHARE = 4, 2
-# More events of one client are not counted: it then waits longest anyway.
+# Further events of one client are not counted: its retry time is the longest by then.
 _MOST_OF_CLIENT = 64
-# Whose session it is that was not admitted here: it has moved from another processor.
+# The party of sessions that moved here from another processor.
 _UNKNOWN = Party("")
 
 
@@ -264,10 +260,10 @@ class _Live:
 
 
 class Admission:
-    """Decides whether one more live session fits beside the running ones.
+    """Decides whether one more live session fits.
 
-    The owner reports the begin and the end of every live session with `live`, and calls `look`
-    often. Not thread-safe: it lives on the event loop.
+    The owner wraps every live session in `live`, and calls `observe` often. Not thread-safe: use it
+    on the event loop.
     """
 
     def __init__(
@@ -283,17 +279,17 @@ class Admission:
         self._limit = limit
         self._clock = clock
         self._live: dict[object, _Live] = {}
-        # Of sessions not begun yet: the time of admission and who was admitted.
+        # Time of admission and party of each session that has not begun yet.
         self._admitted: dict[str, tuple[float, Party]] = {}
         self._shares = FairShares()
-        self._looked = clock()
+        self._observed = clock()
         self._active = 0
         self._counts: deque[tuple[float, int]] = deque()  # (time, speakers from then on)
         self._refused_lately = Crowd(_REFUSED_SHARE, _MOST_OF_CLIENT)
         self._waiting = Crowd(_MOST_OF_CLIENT, _MOST_OF_CLIENT)
 
     def check_room(self, sessions: int) -> None:
-        """Raise Overloaded if `sessions`, of any kind, are as many as there may be."""
+        """Raise Overloaded if `sessions`, of any kind, is the maximum."""
         if sessions >= self._most:
             raise Overloaded(f"all {self._most} sessions are in use; try again")
 
@@ -313,7 +309,7 @@ class Admission:
             self._count()
 
     def withdraw(self, name: str) -> None:
-        """The session admitted as `name` is not expected any more, if it was."""
+        """Forget the admission `name`, if there is one: its session will not be opened."""
         self._admitted.pop(name, None)
 
     def admit(
@@ -323,12 +319,12 @@ class Admission:
 
         Raises Overloaded with the reason and a retry time.
         """
-        self.look()
+        self.observe()
         now, party = self._clock(), Party(client, priority)
         expected = self._expected(now, client)
         self.check_room(len(self._live) + expected)
         taken = self._active + expected + self._shares.kept_from(party, now)
-        # Whatever was learnt, one session on an empty machine harms nobody.
+        # One session on an empty machine is always admitted: it delays no other.
         if not resumes and taken >= max(1, self.limit):
             raise self._refused(party)
         self._shares.taken(party)
@@ -336,38 +332,38 @@ class Admission:
 
     @property
     def limit(self) -> int:
-        """How many live sessions may speak at once."""
+        """The number of live sessions that may speak at once."""
         return self._most if self._limit is None else min(self._most, self._limit.admitted)
 
     @property
     def active(self) -> int:
-        """Live sessions that have spoken lately, or have just begun."""
+        """The number of live sessions that have spoken lately or have just begun."""
         return self._active
 
     @property
     def waiting(self) -> int:
-        """Refused clients whose retry time has not come yet."""
+        """The number of refused clients whose retry time has not come yet."""
         return self._waiting.size(self._clock())
 
-    def look(self) -> None:
-        """Learn from the latest chunks; costs nothing if it did so a moment ago."""
+    def observe(self) -> None:
+        """Adapt the limit to the latest chunks, at most every half second."""
         now = self._clock()
-        passed = now - self._looked
-        if passed < _LOOK_SECONDS:
+        passed = now - self._observed
+        if passed < _OBSERVATION_SECONDS:
             return
-        self._looked = now
+        self._observed = now
         for session in self._live.values():
             if session.speaking():
                 session.spoke_at, session.has_spoken = now, True
         self._count()
         if self._limit is not None:
-            self._limit.look(self._average(now), self._load.tail, passed)
+            self._limit.observe(self._average(now), self._load.tail, passed)
 
     def _refused(self, party: Party) -> Overloaded:
-        """A refusal; the more clients were refused lately, the later it lets them try again.
+        """Return the refusal. Its retry time grows with the number of recent refusals.
 
-        A client that comes again and again waits long itself, and others hardly longer. One that
-        has less than its share is to come again soon, and finds a place kept.
+        A client that retries often delays itself much, and others hardly. A client below its share
+        gets a short retry time and a reserved place.
         """
         now, client = self._clock(), party.client
         self._refused_lately.add(client, now + _REFUSALS_SECONDS)
@@ -378,15 +374,15 @@ class Admission:
         self._waiting.add(client, now + retry)
         return Overloaded(
             f"this server carries {self.limit} live sessions at present, and has as many; "
-            "one more would make their text late",
+            "another one would delay their text",
             retry,
         )
 
     def _expected(self, now: float, client: str) -> int:
-        """Admitted sessions that may still begin, as `client` sees them.
+        """Return the number of admitted sessions not begun yet that count for `client`.
 
-        Of another client's a few count: connecting costs nothing, so however often one client
-        does, it must not keep others out.
+        Only a few of each other client count: connecting costs nothing, so a client that connects
+        often must not exclude others.
         """
         for name, (when, _) in tuple(self._admitted.items()):  # the oldest first
             if when >= now - ADMISSION_SECONDS:
@@ -396,10 +392,7 @@ class Admission:
         return sum(n if of == client else min(n, _EXPECTED_SHARE) for of, n in expected.items())
 
     def _average(self, now: float) -> float:
-        """The mean number of speakers while the load's tail was measured.
-
-        Who has not spoken yet made nothing late.
-        """
+        """The mean number of sessions with speech during the interval of the load's tail."""
         begin, until, area = now - TAIL_SECONDS, now, 0.0
         for when, count in reversed(self._counts):
             area += count * max(0.0, until - max(when, begin))

@@ -1,4 +1,4 @@
-"""The answer of a decode, asked for once more where the client's context may have written it."""
+"""Decode requests of a session, repeated if context or language make the first answer doubtful."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ from auricle.processor.session.actions import Decode
 from auricle.processor.session.state_machine import SessionStateMachine
 from auricle.protocol.recognition import DecodeReply
 
-# What asks for a decode, and may be wrapped.
-
-# Decodes; the second argument is whether the reply has log probabilities.
-Ask = Callable[[Decode, bool], Awaitable[DecodeReply]]
+# Sends a decode; the second argument is whether the reply has log probabilities.
+Request = Callable[[Decode, bool], Awaitable[DecodeReply]]
 
 
 # Keeps words of a client's context out of text that the audio alone contradicts. No I/O.
 #
-# Speech LLMs write what their context names even where something else was said, or nothing. So an
-# answer with a word of the context that this segment has not had yet is not believed at once: the
-# same audio is decoded again without the context. What both answers say was said. Where they
-# differ, the word stays if the model was unsure without it, which is what context is for; it is a
-# leak where the model, not having read it, is sure of something else or hears nothing there. Then
-# the answer without the context counts, and the rest of the segment is decoded without it.
+# Speech LLMs write words of their context even where the speaker said something else, or was
+# silent. So if an answer has a word of the context that is new in this segment, the same audio is
+# decoded again without the context. Words in both answers are accepted. Where the answers differ,
+# the word stays if the model was unsure without the context: resolving such words is the purpose
+# of context. The word is a leak if, without the context, the model is sure of another word or of
+# none. Then the answer without the context counts, and the rest of the segment is decoded without.
 #
-# What counts as a word of the context: each word of a list's entry (between commas, semicolons or
-# line ends, `_MOST_WORDS` at most), and of running text what has a capital or a digit. A sentence
-# such as "a talk about cars" would otherwise have every segment decoded twice, for its "a".
+# Words of the context are: each word of a list entry (between commas, semicolons or line ends,
+# `_MOST_WORDS` at most), and words with a capital or a digit in running text. Otherwise a sentence
+# such as "a talk about cars" would cause a second decode of every segment, for its "a".
 
 _MOST_WORDS = 4  # of an entry of a list
 _BETWEEN = re.compile(r"[,;\n]")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-# How probable each word of an answer must have been, without the context, to stand against one with
-# it. Chosen in training voices (`python -m benchmarks.keywords --voices seen`).
+# The probability that each word of the answer without the context must have to replace the answer
+# with it. Chosen in training voices (`python -m benchmarks.keywords --voices seen`).
 SURE = 0.8
 
 
@@ -61,15 +59,15 @@ class ContextGuard:
         self._heard: set[str] = set()
 
     def start_segment(self) -> None:
-        """Forget what was heard in the segment before."""
+        """Forget the words of the previous segment."""
         self._heard.clear()
 
     def doubts(self, text: str) -> bool:
-        """Whether an answer has a word of the context that this segment has not had yet."""
+        """Whether an answer has a word of the context that is new in this segment."""
         return bool(self._names) and not self._new(_plain(text)) <= self._heard
 
     def believes(self, text: str, without: Sequence[SpokenWord]) -> bool:
-        """Whether an answer that was doubted is kept; `without` is the one without the context."""
+        """Whether a doubted answer is accepted; `without` is the answer without the context."""
         said = _plain(text)
         if not all(self._stands(*block) for block in _differences(said, without)):
             return False
@@ -80,7 +78,7 @@ class ContextGuard:
         return self._names.intersection(words)
 
     def _stands(self, said: Sequence[str], without: Sequence[SpokenWord]) -> bool:
-        """Whether words may stand where the answer without the context has others."""
+        """Whether words are kept although the answer without the context has others."""
         if not self._new(said):
             return True
         return bool(without) and min(word.probability for word in without) < self._sure
@@ -130,49 +128,49 @@ def _differences(
     ]
 
 
-class Answers:
-    """Those of one session, one at a time; see `context_guard.py`."""
+class GuardedDecodes:
+    """Decodes of one session under its language constraint and context guard, one at a time."""
 
     def __init__(
         self,
         session: SessionStateMachine,
         prompt: PromptFormat,
         language: str | None,
+        constraint: LanguageConstraint,
         guard: ContextGuard,
-        ask: Ask,
     ) -> None:
-        """`language` is the one forced by the prompt."""
+        """`language` is the one that the prompt forces."""
         self._session = session
         self._prompt = prompt
         self._language = language
+        self._constraint = constraint
         self._guard = guard
-        self._ask = ask
 
-    async def of(self, decode: Decode, *, scored: bool) -> DecodeReply:
-        """Return the answer that counts, with log probabilities if `scored`.
+    async def reply(self, decode: Decode, *, scored: bool) -> DecodeReply:
+        """Return the accepted answer, with log probabilities if `scored`.
 
-        If the one with the context does not, the rest of the segment is decoded without it.
+        If context leaked into it, the rest of the segment is decoded without context.
         """
-        reply = await self._ask(decode, scored)
+        reply = await self._constraint.reply(decode, scored)
         head = decode.task.plain_head
         if head is None or not self._guard.doubts(self._text(reply)):
             return reply
         without = replace(decode, task=replace(decode.task, head=head, draft=()))
-        other = await self._ask(without, True)
+        other = await self._constraint.reply(without, True)
         if self._guard.believes(self._text(reply), self._words(other)):
             return reply
         self._session.distrust_context()
         return other
 
     def start_segment(self) -> None:
-        """The segment has its last answer."""
+        """Begin the next segment."""
         self._guard.start_segment()
 
     def _text(self, reply: DecodeReply) -> str:
         return self._prompt.answer(self._committed + reply.tokens, self._language)[1]
 
     def _words(self, reply: DecodeReply) -> list[SpokenWord]:
-        """Return the words of an answer; those committed before are in both, so certain."""
+        """Return the words of an answer; committed tokens are certain."""
         logprobs = (0.0,) * len(self._committed) + reply.logprobs
         pieces = self._prompt.pieces(self._committed + reply.tokens, self._language)
         return spoken_words((data, logprobs[at]) for at, data in pieces)
@@ -182,33 +180,36 @@ class Answers:
         return self._session.segment.stability.committed
 
 
-# Answers in the language that is spoken, or in one of those that a client named.
+# Constrains answers to the languages that a client named.
 #
-# An answer begins with its language. Where the model writes it itself and it is none of the named
-# ones, the segment is decoded once more for each of them, with the answer's beginning given, and
-# the answer that counts is the one in which the model is surest of what it wrote. Where a language
-# is a token that a request of its own detects, only the named ones are possible there.
+# An answer begins with its language. If the model writes a language that was not named, the segment
+# is decoded once for each named language with the answer's beginning forced, and the answer with
+# the highest mean log probability counts. If the checkpoint detects the language as one token in a
+# separate request, only the tokens of the named languages are allowed there.
 #
-# So it is at each decode until the language is committed: after the first second of a segment it is
-# often detected wrong.
+# This is repeated at each decode until the language is committed, because the first second of a
+# segment often gives a wrong language.
 
-# A language that was detected in so many samples is not detected again in their segment.
+# A language detected in this number of samples is not detected again in the segment.
 _ENOUGH = 3 * SAMPLE_RATE
-# A less probable language counts only if the segment before had none.
+# A less probable language counts only if the previous segment had none.
 _PROBABLE = 0.6
 
 
 @dataclass(frozen=True)
 class _Detected:
-    """A language, and in how many samples of which segment it was detected."""
+    """The language detected in the first `samples` samples of `segment`."""
 
     language: str
     segment: int
     samples: int
 
 
-class AmongLanguages:
-    """The answers of one session, one at a time, in one of `languages`; in any if none is named."""
+class LanguageConstraint:
+    """Decodes of one session, one at a time, in one of its named languages; in any without names.
+
+    `request` sends a decode.
+    """
 
     def __init__(
         self,
@@ -216,28 +217,28 @@ class AmongLanguages:
         prompt: PromptFormat,
         language: str | None,
         languages: tuple[str, ...],
-        ask: Ask,
+        request: Request,
         before: str = "",
     ) -> None:
-        """`language` is forced by the prompt. `languages` are names as the checkpoint has them, as
-        `before` is, the language of the session's text so far."""
+        """`language` is the one that the prompt forces. `before` is the language of the session's
+        last text, and `languages` are the named ones, all by the checkpoint's names."""
         self._session = session
         self._prompt = prompt
-        self._languages = languages
-        self._ask = ask
+        self._languages = () if language else languages
+        self._request = request
         self._detects = language is None and prompt.detects_language
-        known = before and before in (languages or (before,))
+        known = before and before in (self._languages or (before,))
         self._last = _Detected(before, -1, 0) if known else None
 
-    async def of(self, decode: Decode, scored: bool) -> DecodeReply:
+    async def reply(self, decode: Decode, scored: bool) -> DecodeReply:
         """Return the answer to a decode, with log probabilities if `scored`.
 
-        Its tokens follow the committed ones, whether the model began it or was given its beginning.
+        Its tokens follow the committed ones, also if its beginning was forced.
         """
         if self._detects and not self._committed:
             opening = self._prompt.opening_in(await self._detected(decode))
             return await self._opened(decode, opening, scored=scored)
-        reply = await self._ask(decode, scored)
+        reply = await self._request(decode, scored)
         if self._detects or not self._languages:
             return reply
         named, _ = self._prompt.answer((*self._committed, *reply.tokens), None)
@@ -250,7 +251,7 @@ class AmongLanguages:
         last = self._last
         if last is not None and last.segment == decode.segment and last.samples >= _ENOUGH:
             return last.language
-        # Without context, which is in a language that need not be this one.
+        # Without context, whose language may be another one.
         task = replace(
             decode.task,
             head=(),
@@ -258,7 +259,7 @@ class AmongLanguages:
             max_tokens=1,
             allowed=self._prompt.language_tokens(self._languages),
         )
-        reply = await self._ask(replace(decode, task=task), True)
+        reply = await self._request(replace(decode, task=task), True)
         language = self._prompt.language_of(reply.tokens[0])
         if last is not None and exp(reply.logprobs[0]) < _PROBABLE:
             language = last.language
@@ -266,9 +267,8 @@ class AmongLanguages:
         return language
 
     async def _surest(self, decode: Decode, heard: DecodeReply) -> DecodeReply:
-        """Return the surest of the answers in the named languages, or `heard` if another language
-        is committed already.
-        """
+        """Return the most probable answer in a named language; `heard` if another language is
+        committed already."""
         openings = [self._prompt.opening_in(language) for language in self._languages]
         found = [
             (await self._opened(decode, opening, scored=True), opening)
@@ -280,17 +280,17 @@ class AmongLanguages:
     async def _opened(
         self, decode: Decode, opening: tuple[int, ...], *, scored: bool
     ) -> DecodeReply:
-        """Decode an answer that begins with these tokens, which are in front of the reply's."""
+        """Decode with the answer's beginning forced; the reply's tokens include it."""
         rest, task = self._rest(opening), decode.task
         follows = task.draft[: len(rest)] == rest
         draft = task.draft[len(rest) :] if follows else ()
         given = replace(task, tail=(*task.tail, *rest), draft=draft)
-        reply = await self._ask(replace(decode, task=given), scored)
+        reply = await self._request(replace(decode, task=given), scored)
         logprobs = (*(0.0 for _ in rest), *reply.logprobs) if scored else ()
         return replace_struct(reply, tokens=(*rest, *reply.tokens), logprobs=logprobs)
 
     def _goes_on(self, opening: tuple[int, ...]) -> bool:
-        """Whether an answer may begin so after what is committed."""
+        """Whether an answer with this beginning continues the committed tokens."""
         committed = self._committed
         return bool(opening) and opening[: len(committed)] == committed
 
@@ -302,7 +302,7 @@ class AmongLanguages:
         return self._session.segment.stability.committed
 
     def _sureness(self, found: tuple[DecodeReply, tuple[int, ...]]) -> float:
-        """Return the mean log probability of the tokens that the model wrote itself."""
+        """Return the mean log probability of the tokens that were not forced."""
         reply, opening = found
         written = reply.logprobs[len(self._rest(opening)) :]
         return fsum(written) / len(written) if written else -inf

@@ -1,4 +1,4 @@
-"""Carries out a session's actions: waits, decodes, encodes ahead, measures, reports errors."""
+"""Performs a session's actions: waits, decodes, encodes ahead, measures, reports errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded
 from auricle.load.chunk_load import ChunkLoad
 from auricle.process.tracing import OFF, Tracer
 from auricle.processor.annotators.words import Pieces, Scores, Tokens, commit_grid, heard_by
-from auricle.processor.decode_requests import AmongLanguages, Answers, ContextGuard
+from auricle.processor.decode_requests import ContextGuard, GuardedDecodes, LanguageConstraint
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session.actions import Abandon, Decode, EncodeAhead, Finish, Send
 from auricle.processor.session.open_segment import EndedSegment, OpenSegment
@@ -46,27 +46,25 @@ from auricle.transcript.words import pieces
 
 log = logging.getLogger(__name__)
 
-# What a session's events have besides their text, where it was asked for. No I/O.
 
+class TokenAnnotations:
+    """Adds the requested tokens and words to the events of one session. No I/O.
 
-class Extras:
-    """Adds tokens and words to the events of one session.
-
-    An event is told before the next decode begins, so the last decode is always the one that it
-    is of; or there was none, because another processor has committed all of the text.
+    An event is sent before the next decode begins, so it belongs to the last decode. Without a
+    decode, another processor has committed all of its text.
     """
 
     def __init__(self, opened: OpenSession, prompt: Pieces, language: str | None) -> None:
-        """`language` is the one forced by the prompt."""
+        """`language` is the one that the prompt forces."""
         self._tokens, self._partials = opened.logprobs, opened.grid_words
-        # Words that are aligned have their confidence from here.
+        # Aligned words take their confidence from here.
         self._finals = opened.grid_words or opened.words
         self._scores = Scores(prompt, language)
-        self._last: tuple[OpenSegment, int] | None = None  # and how many samples were decoded
+        self._last: tuple[OpenSegment, int] | None = None  # and the number of decoded samples
 
     @property
     def scored(self) -> bool:
-        """Whether decodes are to give log probabilities."""
+        """Whether decodes must return log probabilities."""
         return self._tokens or self._finals
 
     def decoded(
@@ -77,13 +75,13 @@ class Extras:
         tokens: Tokens,
         logprobs: tuple[float, ...],
     ) -> None:
-        """A decode of `segment` has ended; `tokens` follow those `committed` before it."""
+        """Store the result of a decode of `segment`; `tokens` follow those `committed` before."""
         if self.scored:
             self._scores.decoded(committed, tokens, logprobs[: len(tokens)])
             self._last = segment, decode.samples
 
-    def on(self, event: SessionEvent) -> SessionEvent:
-        """Return the event with what was asked for."""
+    def annotated(self, event: SessionEvent) -> SessionEvent:
+        """Return the event with its tokens and words."""
         if not isinstance(event, SegmentPartial | SegmentFinal) or self._last is None:
             return event
         segment, samples = self._last
@@ -113,17 +111,15 @@ class Extras:
         return commit_grid(segment.start, samples, split, heard, confidence)
 
 
-# The cadence of a session whose decodes are refused. No I/O.
-
-# Grid points from a refused decode to the next one: asking more often makes a full worker fuller.
+# Grid points from a refused decode to the next one: more requests would load a full worker further.
 _AFTER_REFUSAL = 4
 
 
 class Pacing:
-    """Lengthens a session's cadence while a worker has no room for its partial decodes.
+    """Lengthens a session's cadence while a worker has no room for its partial decodes. No I/O.
 
-    Load does no more than that: a session never has more than one decode in progress, so it skips
-    grid points by itself while these take long, and none as soon as they do not.
+    Slow decodes need no pacing: a session has one decode in progress at most, and skips the grid
+    points that pass meanwhile.
     """
 
     def __init__(self) -> None:
@@ -135,7 +131,6 @@ class Pacing:
         return _AFTER_REFUSAL if self._refused else 1
 
     def decoded(self) -> None:
-        """Record that a decode was answered."""
         self._refused = False
 
     def refused(self) -> None:
@@ -143,16 +138,17 @@ class Pacing:
         self._refused = True
 
 
-# How long the steps of a session's last chunks took, kept only while somebody looks.
-
 _KEPT = 40
 
 
 class StepLog:
-    """The steps of one session's last 40 decodes. Used on the event loop, no I/O but the clock."""
+    """Durations of the steps of one session's last 40 decodes, kept only while they are watched.
+
+    Used on the event loop. No I/O but the clock.
+    """
 
     def __init__(self, usage: UsageMeter, clock: Callable[[], float] = time.monotonic) -> None:
-        """`usage` is the session's; what a chunk cost is how much it has grown."""
+        """`usage` is the session's; its growth is the cost of a chunk."""
         self.last_seconds = 0.0  # from audio to text, of the last chunk that had text
         self._usage = usage
         self._clock = clock
@@ -160,7 +156,7 @@ class StepLog:
         self._chunks: deque[ChunkSteps] = deque(maxlen=_KEPT)
 
     def watch(self) -> tuple[ChunkSteps, ...]:
-        """Return what was kept, and keep the steps of chunks for ten more seconds."""
+        """Return the kept steps, and keep steps for ten more seconds."""
         self._forget()
         self._until = self._clock() + STEPS_KEPT_SECONDS
         return tuple(self._chunks)
@@ -221,7 +217,7 @@ class CheckpointView:
 
 
 class SessionDriver:
-    """Runs one session: `events` is its only loop, with at most one decode task beside it.
+    """Runs one session: `events` is its only loop, with one decode task at most.
 
     The consumer of `events` applies backpressure: while it takes no event, no decode begins.
     Not thread-safe: all methods must be called on the event loop.
@@ -235,15 +231,13 @@ class SessionDriver:
         recognizer: Recognizer,
         load: ChunkLoad,
         tracer: Tracer = OFF,
-        clock: Callable[[], float] = time.monotonic,
         ahead_turns: asyncio.Semaphore | None = None,
         on_segment: Callable[[EndedSegment], None] | None = None,
     ) -> None:
         """`load` and `ahead_turns` are shared by all sessions of this processor. `on_segment` is
         called with each segment that ends in a decode.
 
-        Decodes of sessions ahead of real time take turns with `ahead_turns`. `clock` returns
-        seconds.
+        Decodes of sessions ahead of real time take turns with `ahead_turns`.
 
         Raises BadRequest if the checkpoint does not support the session's language or any of its
         languages, and if its context is too long, ProtocolError for `opened.whole` as `push` and
@@ -260,27 +254,25 @@ class SessionDriver:
             KeyScheme(checkpoint.fingerprint, settings.dtype, opened.tenant),
             language,
         )
+        self.opened_at = time.monotonic()
         if (whole := opened.whole) is not None:
-            self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=clock())
+            self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=self.opened_at)
             self.session.end(whole.total_samples)
-        self.tenant = opened.tenant
-        guard = ContextGuard(opened.context if settings.context_guard else "")
-        among_named = prompt.language_constraint(opened.languages)
-        named = () if language else among_named
-        among = AmongLanguages(
-            *(self.session, prompt, language, named, self._traced, opened.resume.language)
-        )
-        self._answers = Answers(self.session, prompt, language, guard, among.of)
-        self._extras = Extras(opened, prompt, language)
-        self.background, self.opened_at = opened.background, clock()
-        self.usage = UsageMeter(clock=clock)
-        self.steps = StepLog(self.usage, clock)
-        self._trace = opened.trace
+        self.tenant, self.background = opened.tenant, opened.background
+        self.usage = UsageMeter()
+        self.steps = StepLog(self.usage)
         self.recognizer = recognizer
-        self._load = load
+        named, before = prompt.language_constraint(opened.languages), opened.resume.language
+        self._decoder = GuardedDecodes(
+            self.session,
+            prompt,
+            language,
+            LanguageConstraint(self.session, prompt, language, named, self._traced, before),
+            ContextGuard(opened.context if settings.context_guard else ""),
+        )
+        self._annotations = TokenAnnotations(opened, prompt, language)
         self._pacing = Pacing()
-        self._tracer = tracer
-        self._clock = clock
+        self._load, self._tracer, self._trace = load, tracer, opened.trace
         self._changed = asyncio.Event()  # the session has a new input
         self._room = asyncio.Event()  # the inbox is not full
         self._work: asyncio.Task[None] | None = None
@@ -291,7 +283,7 @@ class SessionDriver:
 
     @property
     def speaking(self) -> bool:
-        """Whether the open segment has audio; frontends send speech only, never silence."""
+        """Whether the open segment has audio; frontends send no silence."""
         return self.session.segment.audio.samples > 0
 
     # ── from the frontend ───────────────────────────────────────────────────
@@ -322,7 +314,7 @@ class SessionDriver:
             raise Overloaded(
                 f"{inbox.limit_seconds:g} s of audio are waiting to be decoded"
             ) from None
-        self.session.push(start_sample, pcm, boundary, features, self._clock())
+        self.session.push(start_sample, pcm, boundary, features, time.monotonic())
         self._ahead = ahead
         self._changed.set()
         return self._accepted()
@@ -352,7 +344,7 @@ class SessionDriver:
             while not self.session.over:
                 match self.session.next_action(self._pacing.stride):
                     case Send(event):
-                        yield self._extras.on(event)
+                        yield self._annotations.annotated(event)
                     case Finish(audio_ms):
                         yield SessionDone(self.usage.report(audio_ms))
                     case Abandon(work):
@@ -424,19 +416,19 @@ class SessionDriver:
             self.session.skipped()
 
     async def _decode(self, decode: Decode) -> None:
-        final = decode.task.final
+        final, scored = decode.task.final, self._annotations.scored
         try:
             if self._ahead:
-                # It waits for its turn, as each decode makes the batches that live sessions share
-                # longer; its waiting says nothing about load.
+                # These take turns, because each decode delays the batches that live sessions share.
+                # Their waiting time does not measure load.
                 async with self._ahead_turns:
-                    reply = await self._answers.of(decode, scored=self._extras.scored)
+                    reply = await self._decoder.reply(decode, scored=scored)
             elif final:
-                reply = await self._answers.of(decode, scored=self._extras.scored)
+                reply = await self._decoder.reply(decode, scored=scored)
             else:
                 failures = self.recognizer.failures
                 with self._load.chunk(decode.arrived, decode.due) as chunk:
-                    reply = await self._answers.of(decode, scored=self._extras.scored)
+                    reply = await self._decoder.reply(decode, scored=scored)
                     # The time of a decode repeated after a worker failed does not measure load.
                     chunk.counts = self.recognizer.failures == failures
         except Overloaded:
@@ -456,13 +448,14 @@ class SessionDriver:
                 "%d of %d tokens count",
                 *(decode.segment, decode.audio_ms, counted, len(reply.tokens)),
             )
-        self._extras.decoded(decode, segment, committed, reply.tokens[:counted], reply.logprobs)
+        tokens = reply.tokens[:counted]
+        self._annotations.decoded(decode, segment, committed, tokens, reply.logprobs)
         if final:
             if self._on_segment is not None:
                 encoder = self.recognizer.encoder
                 self._on_segment(EndedSegment(segment, decode.samples, encoder))
             self.recognizer.start_segment()
-            self._answers.start_segment()
+            self._decoder.start_segment()
 
     async def _traced(self, decode: Decode, scored: bool) -> DecodeReply:
         audio = self.session.segment.audio

@@ -20,7 +20,7 @@ from auricle.process.tracing import traced
 from auricle.processor.annotators.words import WordAligner
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pools import EncodePool, PdPool, Pool, TranslatePool
+from auricle.processor.pools import EncodePool, PdPool, Pool
 from auricle.processor.probe import Prober, segment_need
 from auricle.processor.service import ProcessorService
 from auricle.processor.session.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
@@ -38,7 +38,7 @@ _WORKERS_SECONDS = 600.0  # a PD worker may be loading weights
 
 
 async def run(settings: ProcessorSettings) -> None:
-    """Serve sessions until the runtime is told to stop, then drain.
+    """Serve sessions until the process must stop, then drain.
 
     Raises DeadlineExceeded if a pool has no worker after 10 minutes.
     """
@@ -50,18 +50,18 @@ async def run(settings: ProcessorSettings) -> None:
     registry = Registry()
     runtime = Runtime(settings, "open", registry.registry)
     report_status("waiting for workers")
-    encode_pool, pd_pool = await _path(runtime, settings)
+    encode_pool, pd_pool = await _required_pools(runtime, settings)
     metrics = ProcessorMetrics(registry.registry)
     starting = Starting()
-    runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.heard)
+    runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.update)
     aligner = await _aligner(runtime, settings, starting)
     diarizer = translator = None
     if settings.speaker_model is not None:
         seconds = settings.speakers_deadline_seconds
-        diarizer = _beside(runtime, settings, "diarize_worker", seconds, starting)
+        diarizer = _optional_pool(runtime, settings, "diarize_worker", seconds, starting)
     if settings.translate_model is not None:
         seconds = settings.translation_deadline_seconds
-        translator = _beside(runtime, settings, "translate_worker", seconds, starting)
+        translator = _optional_pool(runtime, settings, "translate_worker", seconds, starting)
     prober = Prober(view, settings.dtype, encode_pool, pd_pool)
     async with traced("Processor", settings) as tracer:
         service = ProcessorService(
@@ -92,7 +92,7 @@ async def _serve(
         Route("open", OpenSession, streamed=service.open),
     ]
     every = settings.load_report_seconds
-    drain = Drain(service.leave, told_seconds=every, deadline=settings.drain_seconds)
+    drain = Drain(service.leave, notice_seconds=every, deadline=settings.drain_seconds)
     instance = runtime.instance("processor", "open")
     runtime.publish(
         "processor",
@@ -104,15 +104,17 @@ async def _serve(
 
 
 def _checkpoint(settings: ProcessorSettings, path: Path) -> ModelCheckpoint:
-    """Open a checkpoint, with the sizes of what is encoded by these settings."""
+    """Open a checkpoint, with the geometry that the settings select."""
     found = open_checkpoint(path)
     if settings.padding == "full":
         return found
     return replace(found, geometry=found.geometry.before_cached_silence())
 
 
-async def _path(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePool, PdPool]:
-    """Connect to the pools of the path, and wait until both have a worker."""
+async def _required_pools(
+    runtime: Runtime, settings: ProcessorSettings
+) -> tuple[EncodePool, PdPool]:
+    """Connect to the required pools, and wait until both have a worker."""
     by_kv = settings.placement == "kv"
     kv_index = runtime.kv_index("pd_worker", "generate") if by_kv else None
     attempts = settings.attempts
@@ -128,10 +130,7 @@ async def _path(runtime: Runtime, settings: ProcessorSettings) -> tuple[EncodePo
 async def _aligner(
     runtime: Runtime, settings: ProcessorSettings, starting: Starting
 ) -> WordAligner | None:
-    """Connect to the align pool and its encode workers, if there is an aligner.
-
-    Sessions do not wait for them, so neither does the start.
-    """
+    """Connect to the align pool and its encode workers, if there is an aligner."""
     if settings.align_model is None:
         return None
     report_status("reading the aligner's checkpoint")
@@ -140,30 +139,31 @@ async def _aligner(
     encode = EncodePool.of(
         runtime,
         "encode_worker" if own else "align_encode_worker",
-        # Half of a segment's time, so that there is another attempt, and an answer that says why.
-        settings.words_deadline_seconds / 2,
+        settings.words_deadline_seconds / 2,  # leaves time for a second attempt
         1,
         planned=lambda: "align_encode_worker" in starting,
     )
-    pool = _beside(runtime, settings, "align_worker", settings.words_deadline_seconds, starting)
+    seconds = settings.words_deadline_seconds
+    pool = _optional_pool(runtime, settings, "align_worker", seconds, starting)
     return WordAligner(checkpoint, settings.dtype, encode, pool, encoded=own)
 
 
-def _beside(
+def _optional_pool(
     runtime: Runtime,
     settings: ProcessorSettings,
     component: PoolKind,
     deadline_seconds: float,
     starting: Starting,
 ) -> Pool:
-    """Connect to a pool for which no session's text waits; nor does the start."""
-    kind = TranslatePool if component == "translate_worker" else Pool
-    return kind.of(
+    """Connect to a pool of annotations, without waiting for a worker."""
+    return Pool.of(
         runtime,
         component,
-        deadline_seconds / 2,  # so that there is another attempt
+        deadline_seconds / 2,  # leaves time for a second attempt
         settings.attempts,
         planned=lambda: component in starting,
+        # Another translate worker only has to read the prompt again.
+        leaves_at_once=component == "translate_worker",
     )
 
 

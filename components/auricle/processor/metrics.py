@@ -85,10 +85,10 @@ class ProcessorMetrics:
             self._skipped.inc(event.usage.decodes_skipped)
             self._windows.inc(event.usage.windows_encoded)
         else:
-            self._addition(event)
+            self._annotation(event)
 
-    def _addition(self, event: SessionEvent) -> None:
-        """Count what comes from a pool beside the path."""
+    def _annotation(self, event: SessionEvent) -> None:
+        """Count the result of an optional pool."""
         if isinstance(event, SegmentWords):
             if event.source is not None:
                 self._words.labels(event.source).inc()

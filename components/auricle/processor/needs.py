@@ -1,4 +1,4 @@
-"""What a processor needs before it can serve: `auricle component Processor --check`."""
+"""Requirements of a processor, for `auricle component Processor --check`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,4 @@ from auricle.process.needs import Need, checkpoint, imports_of
 
 
 def needs(settings: ProcessorSettings) -> Sequence[Need]:
-    """Return the needs of a processor with these settings."""
     return [imports_of("processor"), checkpoint(settings.model)]

@@ -44,9 +44,6 @@ class Pool:
     on them. Shared by all sessions of a processor; used on the event loop only.
     """
 
-    # Whether a draining worker is left within a segment, or only at the segment's end.
-    leaves_at_once = False
-
     def __init__(
         self,
         endpoint: RemoteEndpoint,
@@ -55,11 +52,14 @@ class Pool:
         pulses: Pulses | None = None,
         *,
         planned: Callable[[], bool] = lambda: False,
+        leaves_at_once: bool = False,
     ) -> None:
-        """`deadline_seconds` bounds each attempt. Without `pulses` a worker that hangs is left
-        only then. `planned` returns whether planners are starting an empty pool.
+        """`deadline_seconds` bounds each attempt. `pulses` detects workers that hang before that.
+        `planned` returns whether planners are starting an empty pool. With `leaves_at_once` a
+        draining worker is left within a segment, otherwise at the segment's end.
         """
         self._planned = planned
+        self._leaves_at_once = leaves_at_once
         self._endpoint = endpoint
         self._pulses = pulses
         self._deadline = deadline_seconds
@@ -80,7 +80,7 @@ class Pool:
         endpoint = runtime.client(component, "generate", local=True)
         pulses = runtime.pulses(component, endpoint, WORKER_PULSE)
         pool = cls(endpoint, deadline_seconds, attempts, pulses, **options)
-        runtime.subscribe(component, LOAD_TOPIC, WorkerLoad, pool.loads.heard)
+        runtime.subscribe(component, LOAD_TOPIC, WorkerLoad, pool.loads.update)
         return pool
 
     async def ready(self, seconds: float) -> None:
@@ -88,14 +88,13 @@ class Pool:
         await self._endpoint.wait_for_instances(seconds)
 
     async def starting(self) -> bool:
-        """Whether the pool was empty and has no worker yet, so that there is nobody to wait for.
+        """Whether the pool was empty and its first worker is still starting.
 
         Raises as `RemoteEndpoint.listed` does.
         """
         return self._planned() and not await self._endpoint.listed()
 
     def placement(self) -> Placement:
-        """Return what chooses an instance and stays with it."""
         return Placement(self)
 
     async def place(
@@ -106,9 +105,9 @@ class Pool:
     ) -> int:
         """Choose an instance, if possible none of `avoid`; the caller must `release` it.
 
-        It is `preferred` if that is there. Otherwise the least loaded instance is chosen, or a
+        It is `preferred` if that is available. Otherwise it is the least loaded instance, or a
         nearly equal one that has more of the prompt in its prefix cache; `held` maps instances to
-        cached tokens. Raises WorkerUnavailable if the pool has had no instance for its deadline.
+        cached tokens. Raises WorkerUnavailable if no instance appears before the deadline.
         """
         candidates = self.loads.open(await self._endpoint.usable(self._deadline, avoid))
         instance = preferred
@@ -126,11 +125,11 @@ class Pool:
 
     def left(self, instance: int) -> bool:
         """Whether the instance must be left within the segment: it hangs, fails or drains."""
-        draining = self.leaves_at_once and self.loads.draining(instance)
+        draining = self._leaves_at_once and self.loads.draining(instance)
         return draining or self._endpoint.suspected(instance)
 
     async def call(self, instance: int, request: Struct, reply: type[Reply]) -> Reply:
-        """Make one attempt on `instance`, which is given up early if it hangs."""
+        """Make one attempt on `instance`; it fails early if the instance hangs."""
         calling = self._endpoint.call(request, reply, instance, self._deadline)
         if self._pulses is not None:
             calling = self._pulses.during(instance, calling)
@@ -168,9 +167,9 @@ class Pool:
         *,
         wait_for_room: bool = True,
     ) -> T:
-        """As `attempt`, for at most `seconds`: then raise the last error that there was.
+        """As `attempt`, for at most `seconds`; then raise the last error.
 
-        Without one it is DeadlineExceeded, which names `what`.
+        Without one raise DeadlineExceeded, which names `what`.
         """
         last: AuricleError | None = None
 
@@ -203,8 +202,8 @@ class Placement:
 
     def __init__(self, pool: Pool, preferred: int | None = None) -> None:
         self.failures = 0  # calls that failed, except with Overloaded
-        # Where the last call failed in a way that nobody foresaw: by that worker's fault or the
-        # request's.
+        # Where the last call failed with an unexpected error: the fault of this worker or of the
+        # request.
         self.doubted: int | None = None
         self._pool = pool
         self._preferred = preferred
@@ -260,9 +259,9 @@ class Placement:
     ) -> Reply:
         """Call the instance once; release it if it fails or is full.
 
-        With `stay_when_full` a full worker is kept. An error that nobody foresaw becomes
-        WorkerUnavailable, unless the call before ended so on another worker: then it is the
-        request's fault.
+        With `stay_when_full` a full worker is kept. An unexpected error becomes WorkerUnavailable,
+        unless the previous call failed in the same way on another worker: then it is the request's
+        fault.
         """
         instance = await self.instance(held)
         try:
@@ -300,7 +299,9 @@ class Placement:
 class EncodePool(Pool):
     """Calls to encode workers."""
 
-    leaves_at_once = True  # moving costs little: another worker only needs the features
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        # Moving costs little: another worker only needs the features.
+        super().__init__(*arguments, **options, leaves_at_once=True)
 
     async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
         """Make one attempt, of at most 1 s, on `instance`. Raises AuricleError.
@@ -341,9 +342,3 @@ class PdPool(Pool):
             return None
         # Only the head can be cached: it is followed by the segment's own audio.
         return partial(self._kv_index.held, request.head, request.tenant)
-
-
-class TranslatePool(Pool):
-    """Calls to translate workers."""
-
-    leaves_at_once = True  # another worker only has to read the prompt again

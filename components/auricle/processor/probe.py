@@ -47,8 +47,10 @@ class Prober:
         self._turn = asyncio.Lock()
 
     async def probe(self, request: AskProbe) -> Probed:
-        """Have the two instances encode and decode fresh noise, each within 8 s; never raises
-        what a worker raised."""
+        """Have the two instances encode and decode fresh noise, each within 8 s.
+
+        Errors of workers are part of the result.
+        """
         async with self._turn:
             return await self._probe(request)
 
@@ -105,7 +107,7 @@ class Prober:
 
 
 def segment_need(view: CheckpointView, settings: ProcessorSettings) -> SegmentNeed:
-    """Return what the longest segment needs of a PD worker, context not included."""
+    """Return the tokens that the longest segment takes on a PD worker, without context."""
     seconds = settings.max_segment_seconds
     embeddings = view.geometry.segment_embeddings(int(seconds * SAMPLE_RATE) // HOP)
     output = max(int(settings.max_tokens_per_second * seconds), settings.min_new_tokens)

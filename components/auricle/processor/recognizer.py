@@ -17,8 +17,8 @@ from auricle.processor.usage import UsageMeter
 from auricle.protocol.recognition import DecodeReply, DecodeRequest, DecodeWindow, WindowRef
 
 log = logging.getLogger(__name__)
-# Samples whose features are computed on the event loop, in a millisecond: a thread would take
-# longer to wake. Whatever is said at once, and long segments, whose keys take longer, go there.
+# Features of fewer samples are computed on the event loop, in a millisecond: waking a thread takes
+# longer. Features of more samples, and of long segments, whose keys take longer, go to a thread.
 _AT_ONCE = SAMPLE_RATE
 _SHORT_SEGMENT = 30 * SAMPLE_RATE
 

@@ -38,7 +38,7 @@ class SentBlocks:
     ) -> tuple[WindowFeatures, ...]:
         """Return the windows of a request to `instance`, without the features that it has.
 
-        `supersedes` has, by a window's key, that of the partial window which it replaces. Of a
+        `supersedes` maps a window's key to the key of the partial window that it replaces. Of a
         window's context only the last block is named if the worker has it, or gets it with an
         earlier window of the request.
         """
@@ -47,7 +47,7 @@ class SentBlocks:
         found = []
         for window in windows:
             found.append(self._features(window, known, sending, supersedes.get(window.key)))
-            if known:  # else the worker may have lost what comes before these, too
+            if known:  # otherwise the worker may have lost earlier blocks, too
                 sending.update(block.key for block in window.blocks[window.context :])
         return tuple(found)
 
@@ -142,7 +142,7 @@ class SegmentEncoder:
 
         async def once() -> EncodeReply:
             instance = await self.placement.instance()
-            if instance == self._has_all:  # until it says that it has not
+            if instance == self._has_all:  # until it raises FeaturesMissing
                 self._sent.arrived(instance, wanted)
                 self._has_all = None
             request = EncodeRequest(
@@ -185,8 +185,8 @@ class SegmentEncoder:
     def unreadable(self, refs: Mapping[str, WindowRef], error: WindowsMissing) -> None:
         """Decide where windows of `refs`, which another worker could not read, are encoded next.
 
-        The encode worker may have died: on another one. A spoiled slot is reported to its owner,
-        which would go on to call it cached: on the same one, unless that did not help.
+        If the encode worker may have died, it is another one. A spoiled slot is reported to the
+        same worker, which would otherwise use it again; if that does not help, it is another one.
         """
         lost = [refs[key] for key in error.keys if key in refs]
         reported, self._spoiled = bool(self._spoiled), ()

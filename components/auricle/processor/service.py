@@ -23,12 +23,12 @@ from auricle.core.errors import (
     WorkerUnavailable,
 )
 from auricle.load.chunk_load import ChunkLoad
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import ProcessorLoad
 from auricle.process.tracing import Tracer
 from auricle.processor.admission import AdaptiveLimit, Admission
-from auricle.processor.annotators.sessions import BESIDE, Addition, BesidePath
+from auricle.processor.annotators.sessions import ANNOTATIONS, Annotators, SessionAnnotator
 from auricle.processor.annotators.speech_translations import SpeechTranslator
 from auricle.processor.annotators.words import WordAligner
 from auricle.processor.driver import CheckpointView, SessionDriver
@@ -52,16 +52,14 @@ from auricle.protocol.sessions import (
 )
 from auricle.protocol.views import AskView, SeenWorker, SessionState, SessionSteps, View
 
-# What this processor shows operators: its sessions, and what it has heard of the workers.
-
-# More would make an answer of more than 100 KB.
+# The reply to AskView stays below 100 KB.
 MAX_SESSIONS = 200
 MAX_WATCHED = 16
 
 
 @dataclass(frozen=True)
 class Viewed:
-    """What is shown. `sessions` are those of the service, in the order in which they opened."""
+    """Shows operators this processor's sessions, in order of opening, and its workers' reports."""
 
     sessions: Mapping[str, SessionDriver]
     admission: Admission
@@ -70,7 +68,7 @@ class Viewed:
     clock: Callable[[], float] = time.monotonic
 
     def view(self, request: AskView) -> View:
-        """Answer the request; of the sessions asked for, the first 16 count."""
+        """Return the view, with the steps of the first 16 requested sessions."""
         asked = [name for name in request.steps_of[:MAX_WATCHED] if name in self.sessions]
         others = [name for name in self.sessions if name not in asked]
         shown = asked + others[: MAX_SESSIONS - len(asked)]
@@ -158,7 +156,7 @@ class ProcessorService:
         self._sessions: dict[str, SessionDriver] = {}
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
-        self._asked = AskedMeter()
+        self._demand = DemandMeter()
         prompt = checkpoint.prompt
         directions = Directions(
             pool_targets(settings.translate_model, settings.translate_targets), prompt.translates
@@ -168,9 +166,15 @@ class ProcessorService:
             if directions.english_by_speech
             else None
         )
-        self._beside = BesidePath(
-            *(settings, prompt, self._asked, aligner, diarizer, translator),
-            *(speech_translator, directions),
+        self._annotators = Annotators(
+            settings,
+            prompt,
+            self._demand,
+            aligner,
+            diarizer,
+            translator,
+            speech_translator,
+            directions,
         )
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"
@@ -185,8 +189,10 @@ class ProcessorService:
         metrics.admitted.set_function(lambda: self._admission.limit)
         metrics.chunk_seconds.set_function(lambda: self._load.seconds)
         metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
-        for what in BESIDE:
-            metrics.asking.labels(what).set_function(partial(self._asking, what))
+        for name in ANNOTATIONS:
+            metrics.asking.labels(name).set_function(
+                partial(self._demand.sessions.__getitem__, name)
+            )
 
     def leave(self) -> int:
         """Refuse new sessions, hand over the open ones, and return how many are still open."""
@@ -215,7 +221,7 @@ class ProcessorService:
             waiting=self._admission.waiting,
             chunk_seconds=self._load.seconds,
             draining=draining,
-            asked=self._asked.take(),
+            asked=self._demand.take(),
         )
 
     async def view(self, request: AskView) -> View:
@@ -268,15 +274,20 @@ class ProcessorService:
             background=request.background,
             tracer=self._tracer,
         )
-        beside = self._beside.additions(request)
+        annotators = self._annotators.requested(request)
         driver = SessionDriver(
-            *(request, self._settings, self._checkpoint, recognizer, self._load, self._tracer),
+            request,
+            self._settings,
+            self._checkpoint,
+            recognizer,
+            self._load,
+            self._tracer,
             ahead_turns=self._ahead_turns,
-            on_segment=partial(_ended, tuple(beside.values())),
+            on_segment=partial(_ended, tuple(annotators.values())),
         )
-        told = driver.events()
-        for one in beside.values():
-            told = one.among(told)
+        merged = driver.events()
+        for annotator in annotators.values():
+            merged = annotator.merged(merged)
         self._sessions[request.session] = driver
         start_ms = milliseconds(request.resume.segment_start)
         live = (
@@ -285,12 +296,12 @@ class ProcessorService:
             else self._admission.live(request.admission, lambda: driver.speaking)
         )
         try:
-            with live, ExitStack() as asking:
-                for what in beside:
-                    asking.enter_context(self._asked.session(what))
-                async with aclosing(told) as events:
+            with live, ExitStack() as demand:
+                for name in annotators:
+                    demand.enter_context(self._demand.session(name))
+                async with aclosing(merged) as events:
                     async for event in events:
-                        self._admission.look()
+                        self._admission.observe()
                         self._metrics.event(event, start_ms)
                         yield event
         finally:
@@ -318,9 +329,6 @@ class ProcessorService:
         """Declare the session's audio complete. Raises UnknownSession and ProtocolError."""
         return self._find(request.session, request.tenant).end(request.total_samples)
 
-    def _asking(self, what: str) -> int:
-        return self._asked.sessions[what]
-
     def _check_staying(self) -> None:
         if self._leaving:
             raise WorkerUnavailable("this processor is draining and takes no new sessions")
@@ -332,6 +340,6 @@ class ProcessorService:
         return driver
 
 
-def _ended(beside: Sequence[Addition], segment: EndedSegment) -> None:
-    for one in beside:
-        one.ended(segment)
+def _ended(annotators: Sequence[SessionAnnotator], segment: EndedSegment) -> None:
+    for annotator in annotators:
+        annotator.ended(segment)

@@ -15,8 +15,8 @@ from auricle.protocol.stream import Usage
 class UsageMeter:
     """Sums the cost of a session. Used on the event loop.
 
-    The first fields are those of `Usage`. The seconds are of its decodes: log-mel, calls of encode
-    workers, calls of PD workers, and the reads within them. The workers, ids in hex, are those of
+    The first fields are summed into `Usage`. The seconds are spent in decodes: log-mel, calls of
+    encode workers, calls of PD workers, and the reads within them. The workers (hex ids) served
     the last decode.
     """
 
@@ -53,7 +53,7 @@ class UsageMeter:
         self.read_seconds += reply.read_seconds
 
     def placed(self, encode_worker: str, pd_worker: str) -> None:
-        """The last decode was done by these workers."""
+        """Store the workers of the last decode."""
         self.encode_worker, self.pd_worker = encode_worker, pd_worker
 
     @contextmanager

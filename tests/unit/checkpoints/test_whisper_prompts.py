@@ -15,7 +15,7 @@ from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.language_support import LanguageSupport, read_language_support
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.core.errors import BadRequest, CheckpointError
-from auricle.processor.decode_requests import AmongLanguages
+from auricle.processor.decode_requests import LanguageConstraint
 from auricle.processor.session.actions import Decode, DecodeTask
 from auricle.protocol.recognition import DecodeReply
 from auricle_testing.checkpoints.whisper import random_english_whisper, random_whisper
@@ -176,7 +176,7 @@ class Segments:
         stability = SimpleNamespace(committed=())
         state = SimpleNamespace(segment=SimpleNamespace(stability=stability))
         self.model, self.language = model, language
-        self._among = AmongLanguages(
+        self._among = LanguageConstraint(
             *(cast(Any, state), model.prompt, language, languages, model, before)
         )
 
@@ -184,7 +184,7 @@ class Segments:
         prompt = self.model.prompt
         task = DecodeTask(prompt.head(context), prompt.tail(self.language), 99, final=False)
         samples = int(seconds * SECOND)
-        reply = await self._among.of(Decode(samples, task, segment, 1000, 0.0, 0.0), True)
+        reply = await self._among.reply(Decode(samples, task, segment, 1000, 0.0, 0.0), True)
         assert len(reply.logprobs) == len(reply.tokens)
         language, text = prompt.answer(reply.tokens, self.language)
         assert text == "dog"

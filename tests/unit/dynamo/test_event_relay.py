@@ -39,7 +39,7 @@ def subscribed(context: zmq.Context[zmq.Socket[bytes]], at: EventSockets) -> zmq
 
 
 def heard(publisher: zmq.Socket[bytes], subscriber: zmq.Socket[bytes], message: bytes) -> bool:
-    """Publish until it is heard: connecting takes a moment, on either side of the relay."""
+    """Publish until a subscriber receives it: both sides need a moment to connect."""
     for _ in range(_SECONDS // 50):
         publisher.send(message)
         try:

@@ -1,4 +1,4 @@
-"""The thread that receives events has an owner that hears of its death. Dynamo is a fake."""
+"""The owner of the receiving thread is notified of its death. Dynamo is a fake."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Opened:
 
 
 class Events:
-    """Gives what is put in; raises what is an error."""
+    """Returns queued items; raises those that are errors."""
 
     def __init__(self, _endpoint: object) -> None:
         self.coming: queue.SimpleQueue[bytes | Exception | None] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""What an endpoint does with requests that are not from its deployment."""
+"""An endpoint refuses requests that are not from its deployment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auricle.core.errors import BadRequest, UntrustedCaller
 from auricle.dynamo.handling import Route, handler
 from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.secrets import Secrets
-from auricle.dynamo.signing import Opener, Sealer
+from auricle.dynamo.signing import Signer, Verifier
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire, to_wire
 from auricle.process.logs import Repeats
 from auricle.protocol.control import Alive, Refusal
@@ -41,12 +41,12 @@ class Endpoint:
         path.write_text("s" * 64)
         path.chmod(0o600)
         self.secrets = Secrets(path, "Common.secret_file")
-        self.sealer = Sealer(self.secrets)
+        self.sealer = Signer(self.secrets)
         self.registry = CollectorRegistry()
         self.handled: list[EncodeRequest] = []
         route = Route("generate", EncodeRequest, unary=self.encode)
         refusals = Refusals(self.registry)
-        self._handle = handler(route, Opener(self.secrets, RECEIVER), refusals)
+        self._handle = handler(route, Verifier(self.secrets, RECEIVER), refusals)
 
     async def encode(self, request: EncodeRequest) -> EncodeReply:
         self.handled.append(request)

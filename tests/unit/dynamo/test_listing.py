@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 
 class Discovery:
-    """What discovery says and takes; looks are a second apart."""
+    """A fake discovery; checks are a second apart."""
 
     def __init__(self) -> None:
         self.listed = True
@@ -39,7 +39,7 @@ class Discovery:
         for _ in range(count):
             self.wall += 1.0
             self.steady += 1.0
-            await self.listing.look()
+            await self.listing.check()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Calls between processes of one machine share a connection, and are otherwise what they were."""
+"""Calls between processes of one machine share a connection, with unchanged semantics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from auricle.dynamo.network import call_sockets
 from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.remote import RemoteEndpoint, receiver
 from auricle.dynamo.secrets import Secrets
-from auricle.dynamo.signing import Opener, Sealer
+from auricle.dynamo.signing import Signer, Verifier
 from auricle.dynamo.wire import encoded, from_wire
 from auricle.protocol.control import Refusal
 from auricle.protocol.sessions import Accepted, EndAudio
@@ -55,7 +55,7 @@ LONG = 60.0
 
 
 class Plane:
-    """Stands for Dynamo's request plane, over which nobody is reached."""
+    """Stands for Dynamo's request plane, which reaches no instance."""
 
     def __init__(self) -> None:
         self.called = 0
@@ -72,7 +72,7 @@ class Plane:
 
 
 class Machine:
-    """A process with two endpoints, and one that calls it. A session's name says what happens."""
+    """A process with two endpoints, and one that calls it. Session names select behaviour."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "c"
@@ -96,7 +96,7 @@ class Machine:
             {
                 f"auricle.processor.{route.name}": handler(
                     route,
-                    Opener(self.secrets, receiver(f"auricle.processor.{route.name}", INSTANCE)),
+                    Verifier(self.secrets, receiver(f"auricle.processor.{route.name}", INSTANCE)),
                     refusals,
                 )
                 for route in routes
@@ -108,7 +108,7 @@ class Machine:
         self.calls = LocalCalls(self.directory)
 
     def endpoint(self, name: str = "end", secrets: Secrets | None = None) -> RemoteEndpoint:
-        sealer = Sealer(secrets or self.secrets)
+        sealer = Signer(secrets or self.secrets)
         return RemoteEndpoint(self.plane, f"auricle.processor.{name}", sealer, None, self.calls)
 
     async def end(self, request: EndAudio) -> Accepted:
@@ -202,7 +202,7 @@ async def test_only_requests_of_the_deployment_are_taken_and_each_once(
         await stranger.call(EndAudio("s", "t", 1), Accepted, INSTANCE, LONG)
 
     path = "auricle.processor.end"
-    sealed = Sealer(machine.secrets).seal(encoded(EndAudio("s", "t", 3)), receiver(path, INSTANCE))
+    sealed = Signer(machine.secrets).seal(encoded(EndAudio("s", "t", 3)), receiver(path, INSTANCE))
     connection = await machine.calls.to(INSTANCE)
     assert connection is not None
     found = []
@@ -237,7 +237,7 @@ async def test_all_calls_fail_at_once_when_the_other_process_dies(machine: Machi
         connection.abort()
     found = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(error) for error in found] == [WorkerUnavailable] * 3
-    assert await endpoint.instances() == []  # nobody else calls it now
+    assert await endpoint.instances() == []  # other callers avoid it now
     await asyncio.wait_for(machine.cut.wait(), LONG)  # nor does it work for a caller that is gone
 
 
@@ -307,7 +307,7 @@ async def test_a_process_that_stops_answers_what_it_has_and_takes_nothing_new(
 async def test_sockets_of_dead_processes_are_removed_and_no_others(machine: Machine) -> None:
     dead = socket_path(machine.directory, 99)
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(dead))  # as after a kill: nobody listens
+        left.bind(str(dead))  # as after a kill: no process listens
     other = another(machine, 8)
     await other.start()
     assert {path.name for path in machine.directory.iterdir()} == {
@@ -341,7 +341,7 @@ async def test_a_process_whose_directory_cannot_be_written_has_no_socket(
         yield None
 
     await plane.serve(INSTANCE, {"end": never}, TaskOwner())
-    assert "no socket for calls" in caplog.text
+    assert "cannot open the local socket" in caplog.text
     await plane.leave()
     await plane.close()
 
@@ -356,7 +356,7 @@ async def test_who_connects_while_there_are_no_descriptors_is_served_once_there_
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
         try:
             early.connect(str(socket_path(machine.directory, INSTANCE)))
-            await eventually(lambda: "must wait to connect" in caplog.text, seconds=LONG)
+            await eventually(lambda: "cannot accept local connections" in caplog.text, seconds=LONG)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         await eventually(lambda: counted(machine, "connections") == 1, seconds=LONG)

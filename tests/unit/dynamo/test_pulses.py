@@ -1,4 +1,4 @@
-"""A worker that hangs is told from one that is slow, and left where there is another one."""
+"""A hung worker is distinguished from a slow one, and left if there is another one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMES = PulseTimes(patience=0.005, answer=0.01, part=2.0, alone=0.2)
 
 
 class Instances:
-    """Instance 1, and perhaps others; `answers` is what it says to the next questions."""
+    """Instance 1, and perhaps others; `answers` are its replies to the next probes."""
 
     def __init__(self, *others: int) -> None:
         self.clock = Clock()
@@ -138,7 +138,7 @@ async def test_calls_at_the_same_time_share_an_answer() -> None:
     await asyncio.sleep(0.02)  # several times the patience of every call
     end.set()
     assert all(await asyncio.gather(*calls))
-    assert instances.asked <= 20  # the clock stands still: nobody asks again
+    assert instances.asked <= 20  # the clock stands still: no further probe
 
 
 async def test_a_call_ends_when_its_session_moves() -> None:
@@ -220,7 +220,7 @@ async def test_a_part_that_is_lost_ends_the_process() -> None:
 async def test_a_part_that_is_silent_for_too_long_ends_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Until then every beat is told."""
+    """Until then every beat is reported."""
     monkeypatch.setattr("auricle.process.liveness._BEAT_SECONDS", 0.001)
     beats = 0
     clock = Clock()
@@ -270,7 +270,7 @@ def test_the_watchdog_counts_time_in_which_the_process_ran() -> None:
     def looks(count: int, seconds: float) -> None:
         for _ in range(count):
             clock.now += seconds
-            watchdog.look()
+            watchdog.check()
 
     looks(28, 0.5)
     looks(1, 600.0)  # the machine was suspended; the loop had no turn yet

@@ -11,7 +11,7 @@ import pytest
 from auricle.core.errors import AuricleError, WorkerUnavailable
 from auricle.dynamo.remote import QUARANTINE_SECONDS, Quarantine, RemoteEndpoint
 from auricle.dynamo.secrets import Secrets
-from auricle.dynamo.signing import Sealer
+from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import to_wire
 from auricle.protocol.control import Alive, AskAlive
 
@@ -70,9 +70,9 @@ class Network:
 
 @pytest.fixture
 def workers() -> tuple[Network, Network, RemoteEndpoint]:
-    """What is called, what is asked, and the caller's endpoint."""
+    """The called endpoint, the probed endpoint, and the caller's endpoint."""
     served, alive = Network(), Network()
-    sealer = Sealer(Secrets(None, ""))
+    sealer = Signer(Secrets(None, ""))
     asking = RemoteEndpoint(alive, "auricle.worker.alive", sealer)
     return served, alive, RemoteEndpoint(served, "auricle.worker.work", sealer, asking)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auricle.config.settings import CommonSettings
 from auricle.core.errors import SettingsError, UntrustedCaller
 from auricle.dynamo.secrets import SECRET_FILE, Secrets, secrets_of
-from auricle.dynamo.signing import LIFETIME_SECONDS, Opener, ReplayGuard, Sealer, clock_of
+from auricle.dynamo.signing import LIFETIME_SECONDS, ReplayGuard, Signer, Verifier, clock_of
 from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
@@ -37,7 +37,7 @@ def secrets(tmp_path: Path, clock: Clock) -> Secrets:
     return Secrets(written(tmp_path / "secrets", ONE), "Common.secret_file", clock)
 
 
-def refusal(opener: Opener, sealed: bytes) -> str:
+def refusal(opener: Verifier, sealed: bytes) -> str:
     with pytest.raises(UntrustedCaller) as caught:
         opener.open(sealed)
     return caught.value.reason
@@ -47,7 +47,7 @@ def refusal(opener: Opener, sealed: bytes) -> str:
 
 
 def test_a_sealed_message_is_opened_by_its_receiver(secrets: Secrets, clock: Clock) -> None:
-    sealer, opener = Sealer(secrets, clock), Opener(secrets, WORKER, clock)
+    sealer, opener = Signer(secrets, clock), Verifier(secrets, WORKER, clock)
     for message in (b"", b"a message", bytes(100_000)):
         assert opener.open(sealer.seal(message, WORKER)) == message
 
@@ -56,14 +56,14 @@ def test_a_sealed_message_is_opened_by_its_receiver(secrets: Secrets, clock: Clo
 def test_a_message_to_another_instance_or_endpoint_is_refused(
     secrets: Secrets, clock: Clock, receiver: str
 ) -> None:
-    sealed = Sealer(secrets, clock).seal(b"a message", receiver)
-    assert refusal(Opener(secrets, WORKER, clock), sealed) == "mac"
+    sealed = Signer(secrets, clock).seal(b"a message", receiver)
+    assert refusal(Verifier(secrets, WORKER, clock), sealed) == "mac"
 
 
 def test_no_bit_of_a_sealed_message_may_be_changed(secrets: Secrets, clock: Clock) -> None:
     """Tenant, session and time among them."""
-    sealed = Sealer(secrets, clock).seal(b"tenant", WORKER)
-    opener = Opener(secrets, WORKER, clock)
+    sealed = Signer(secrets, clock).seal(b"tenant", WORKER)
+    opener = Verifier(secrets, WORKER, clock)
     for bit in range(8 * len(sealed)):
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
@@ -72,7 +72,7 @@ def test_no_bit_of_a_sealed_message_may_be_changed(secrets: Secrets, clock: Cloc
 
 
 def test_what_is_not_sealed_is_refused(secrets: Secrets, clock: Clock) -> None:
-    opener = Opener(secrets, WORKER, clock)
+    opener = Verifier(secrets, WORKER, clock)
     for garbage in (b"", b"\x01", bytes(41), random.Random(1).randbytes(200)):
         assert refusal(opener, garbage) == "malformed"
 
@@ -81,24 +81,24 @@ def test_who_has_another_secret_or_none_is_refused(
     secrets: Secrets, clock: Clock, tmp_path: Path
 ) -> None:
     others = Secrets(written(tmp_path / "other", TWO), "Common.secret_file", clock)
-    opener = Opener(secrets, WORKER, clock)
+    opener = Verifier(secrets, WORKER, clock)
     for caller in (others, Secrets(None, "Common.secret_file")):
-        assert refusal(opener, Sealer(caller, clock).seal(b"m", WORKER)) == "mac"
+        assert refusal(opener, Signer(caller, clock).seal(b"m", WORKER)) == "mac"
 
 
 def test_a_message_is_accepted_once(secrets: Secrets, clock: Clock) -> None:
-    sealed = Sealer(secrets, clock).seal(b"m", WORKER)
-    opener = Opener(secrets, WORKER, clock)
+    sealed = Signer(secrets, clock).seal(b"m", WORKER)
+    opener = Verifier(secrets, WORKER, clock)
     opener.open(sealed)
     assert refusal(opener, sealed) == "repeated"
 
 
 def test_an_old_message_is_refused(secrets: Secrets, clock: Clock) -> None:
-    sealed = Sealer(secrets, clock).seal(b"m", WORKER)
+    sealed = Signer(secrets, clock).seal(b"m", WORKER)
     clock.now += LIFETIME_SECONDS + 0.1
-    assert refusal(Opener(secrets, WORKER, clock), sealed) == "expired"
+    assert refusal(Verifier(secrets, WORKER, clock), sealed) == "expired"
     clock.now -= 2 * LIFETIME_SECONDS + 0.2
-    assert refusal(Opener(secrets, WORKER, clock), sealed) == "expired"
+    assert refusal(Verifier(secrets, WORKER, clock), sealed) == "expired"
 
 
 def test_on_one_machine_a_clock_that_is_set_refuses_nothing(
@@ -106,12 +106,12 @@ def test_on_one_machine_a_clock_that_is_set_refuses_nothing(
 ) -> None:
     """Nor does one that was set before some of the processes started."""
     clock = clock_of(CommonSettings())
-    sealer, opener = Sealer(secrets, clock), Opener(secrets, WORKER, clock)
+    sealer, opener = Signer(secrets, clock), Verifier(secrets, WORKER, clock)
     now = time.time()
     for jump in (3600.0, -3600.0):
         monkeypatch.setattr("time.time", lambda jump=jump: now + jump)
         assert opener.open(sealer.seal(b"m", WORKER)) == b"m"
-        assert opener.open(Sealer(secrets, clock).seal(b"m", WORKER)) == b"m"
+        assert opener.open(Signer(secrets, clock).seal(b"m", WORKER)) == b"m"
 
 
 def test_between_machines_the_wall_clock_counts() -> None:
@@ -120,7 +120,7 @@ def test_between_machines_the_wall_clock_counts() -> None:
 
 def test_without_secrets_messages_are_taken_from_anybody(clock: Clock) -> None:
     none = Secrets(None, "Common.secret_file")
-    assert Opener(none, WORKER, clock).open(Sealer(none, clock).seal(b"m", WORKER)) == b"m"
+    assert Verifier(none, WORKER, clock).open(Signer(none, clock).seal(b"m", WORKER)) == b"m"
 
 
 # ── repeated messages ───────────────────────────────────────────────────────
@@ -152,7 +152,7 @@ def test_senders_are_told_apart_and_forgotten_when_they_are_silent() -> None:
 def test_a_secret_is_exchanged_without_a_restart(tmp_path: Path, clock: Clock) -> None:
     path = written(tmp_path / "secrets", ONE)
     caller, worker = (Secrets(path, "Common.secret_file", clock) for _ in range(2))
-    sealer, opener = Sealer(caller, clock), Opener(worker, WORKER, clock)
+    sealer, opener = Signer(caller, clock), Verifier(worker, WORKER, clock)
     for lines in ([ONE, TWO], [TWO, ONE], [TWO]):
         before = sealer.seal(b"m", WORKER)
         written(path, *lines)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    # Below 32768, as Dynamo wants it of a system port, and away from those of other tests' graphs.
+    # Below 32768, as Dynamo requires of a system port, and apart from ports of other tests.
     with socket.socket() as listener:
         for port in range(19_000, 20_000, 2):
             try:
@@ -122,7 +122,7 @@ def test_a_directory_that_others_can_read_or_write_is_refused(tmp_path: Path, mo
     """It may be used by others, so it is not changed."""
     given = tmp_path / "discovery"
     given.mkdir()
-    (given / "of somebody else").touch()
+    (given / "of another user").touch()
     given.chmod(mode)
     said = rf"open to other users \(mode {mode:o}, .*chmod 700 .*Common\.discovery_path"
     with pytest.raises(SettingsError, match=said):

@@ -1,4 +1,4 @@
-"""`auricle component NAME --check` looks at all that a component needs, and says what is wrong."""
+"""`auricle component NAME --check` checks all requirements of a component, and reports problems."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def source(module: str) -> Path | None:
 
 
 def names(node: ast.AST) -> list[str]:
-    """Modules that a statement imports; what comes from one of ours may be a module, too."""
+    """Modules that a statement imports; names from our own modules may be modules, too."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module:
@@ -89,14 +89,14 @@ def settings_of(name: str) -> CommonSettings:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_what_a_component_imports_late_is_looked_at(name: str) -> None:
-    """What is missing would else be found by a session, or by a deployment that uses it."""
+    """Otherwise a session or a deployment would find the missing module."""
     main = f"{component.PACKAGES[name]}.main"
     looked_at = modules_of(needs_of(name, settings_of(name)))
     assert looked_at[0] == main
     covered = {".".join(m.split(".")[: n + 1]) for m in looked_at for n in range(m.count(".") + 1)}
     ours = [m for m in looked_at if m.startswith("auricle")]
     late = set[str]().union(*map(late_libraries, ours))
-    # The vLLM plug-in is imported as a whole, and what it takes from vLLM late is there by then.
+    # The vLLM plug-in is imported as a whole, and its late imports of vLLM are available by then.
     late = {m for m in late if not m.startswith("vllm.") or "vllm" not in covered}
     assert late - covered - OPTIONAL == set()
 

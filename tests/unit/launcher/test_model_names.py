@@ -1,4 +1,4 @@
-"""A setting may name a model: which folder that is, and what is said where it was not pulled."""
+"""A setting may name a model: its folder, and the error if it was not pulled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many replicas may be asked for: every way in has a bound, and its refusal says which."""
+"""Requests for replicas: every interface has a bound, and its refusal names it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auricle.config.common import MAX_PLANNERS, MAX_POOL_REPLICAS, MAX_REPLICAS
 from auricle.core.errors import SettingsError, WorkerUnavailable
 from auricle.launcher.config import load_config, settings_for
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
-from auricle.load.pools import PATH
+from auricle.load.pools import REQUIRED_POOLS
 from auricle.planner.connectors import LocalConnector
 
 pytestmark = pytest.mark.unit
@@ -22,7 +22,7 @@ BILLION = 10**9
 
 
 class Pools:
-    """What a supervisor tells its control server, and is told."""
+    """A supervisor as its control server uses it."""
 
     def __init__(self) -> None:
         self.wanted = {"EncodeWorker": 1, "PdWorker": 1}
@@ -82,7 +82,7 @@ async def test_the_launcher_starts_as_many_as_its_bound(
 
 
 async def test_a_planner_is_told_the_bound_that_it_passed(launcher: httpx.AsyncClient) -> None:
-    connector = LocalConnector(PATH)
+    connector = LocalConnector(REQUIRED_POOLS)
     try:
         with pytest.raises(WorkerUnavailable, match=f"from 0 to {MAX_REPLICAS}"):
             await connector.scale("pd_worker", BILLION)

@@ -143,80 +143,80 @@ def test_sessions_of_all_processors_are_added_up() -> None:
 
 def test_a_segment_goes_where_there_is_most_room() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=8.0))
-    loads.heard(worker(2, slots_used=4.0, kv_usage=0.7))
-    loads.heard(worker(3, slots_used=5.0))
+    loads.update(worker(1, slots_used=8.0))
+    loads.update(worker(2, slots_used=4.0, kv_usage=0.7))
+    loads.update(worker(3, slots_used=5.0))
     assert loads.best((1, 2, 3), {}, {}) == 3
 
 
 def test_what_was_placed_since_the_last_report_counts() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=4.0))
-    loads.heard(worker(2, slots_used=6.0))
+    loads.update(worker(1, slots_used=4.0))
+    loads.update(worker(2, slots_used=6.0))
     for _ in range(3):
         loads.sent(1)
     assert loads.best((1, 2), {}, {}) == 2
-    loads.heard(worker(1, slots_used=4.0))
+    loads.update(worker(1, slots_used=4.0))
     assert loads.best((1, 2), {}, {}) == 1
 
 
 def test_a_new_worker_gets_segments_at_once() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=2.0))
+    loads.update(worker(1, slots_used=2.0))
     assert loads.best((1, 9), {}, {}) == 9
 
 
 def test_between_equals_the_faster_one_is_taken() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, step_seconds=0.02))
-    loads.heard(worker(2, step_seconds=0.01))
+    loads.update(worker(1, step_seconds=0.02))
+    loads.update(worker(2, step_seconds=0.01))
     assert loads.best((1, 2), {}, {}) == 2
 
 
 def test_a_worker_that_refuses_is_full() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=1.0, refused_per_second=1.0))
-    loads.heard(worker(2, slots_used=12.0))
+    loads.update(worker(1, slots_used=1.0, refused_per_second=1.0))
+    loads.update(worker(2, slots_used=12.0))
     assert loads.best((1, 2), {}, {}) == 2
 
 
 def test_a_worker_that_fails_fast_does_not_look_empty() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=0.0, requests_per_second=0.0, failed_per_second=50.0))
-    loads.heard(worker(2, slots_used=12.0))
+    loads.update(worker(1, slots_used=0.0, requests_per_second=0.0, failed_per_second=50.0))
+    loads.update(worker(2, slots_used=12.0))
     assert loads.best((1, 2), {}, {}) == 2
 
 
 def test_one_failed_request_of_many_moves_little() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=2.0, requests_per_second=20.0, failed_per_second=0.5))
-    loads.heard(worker(2, slots_used=4.0))
+    loads.update(worker(1, slots_used=2.0, requests_per_second=20.0, failed_per_second=0.5))
+    loads.update(worker(2, slots_used=4.0))
     assert loads.best((1, 2), {}, {}) == 1
 
 
 def test_nothing_new_goes_to_a_worker_that_drains_unless_there_is_no_other() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, draining=True))
+    loads.update(worker(1, draining=True))
     assert loads.open([1, 2]) == [2]
     assert loads.open([1]) == [1]
 
 
 def test_of_workers_as_empty_the_one_with_most_of_the_prompt_is_taken() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=1.0))
-    loads.heard(worker(2, slots_used=4.0))
-    loads.heard(worker(3, slots_used=2.0))
+    loads.update(worker(1, slots_used=1.0))
+    loads.update(worker(2, slots_used=4.0))
+    loads.update(worker(3, slots_used=2.0))
     assert loads.best((1, 2, 3), {}, {2: 320, 3: 64}) == 2
     assert loads.best((1, 3), {}, {2: 320}) == 1  # whoever holds it is gone
 
 
 def test_no_prompt_is_worth_a_worker_that_is_much_fuller() -> None:
     loads = WorkerLoads(Clock())
-    loads.heard(worker(1, slots_used=8.0))
-    loads.heard(worker(2, slots_used=13.0))
+    loads.update(worker(1, slots_used=8.0))
+    loads.update(worker(2, slots_used=13.0))
     assert loads.best((1, 2), {}, {2: 320}) == 1
-    loads.heard(worker(1, slots_used=13.0))
-    loads.heard(worker(2, slots_used=15.0))  # nearly full, and would refuse
+    loads.update(worker(1, slots_used=13.0))
+    loads.update(worker(2, slots_used=15.0))  # nearly full, and would refuse
     assert loads.best((1, 2), {}, {2: 320}) == 1
 
 
@@ -228,24 +228,24 @@ def test_where_nothing_is_known_segments_spread() -> None:
 def test_a_worker_that_falls_silent_gets_nothing_new_while_others_answer() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(worker(1, slots_used=0.0))
-    loads.heard(worker(2, slots_used=12.0))
+    loads.update(worker(1, slots_used=0.0))
+    loads.update(worker(2, slots_used=12.0))
     assert loads.open([1, 2]) == [1, 2]
     clock.now += 7.0  # more than three intervals
-    loads.heard(worker(2, slots_used=12.0))
+    loads.update(worker(2, slots_used=12.0))
     assert loads.open([1, 2]) == [2]
-    assert loads.open([1]) == [1]  # there is no other
-    loads.heard(worker(1))
+    assert loads.open([1]) == [1]  # the only one
+    loads.update(worker(1))
     assert loads.open([1, 2]) == [1, 2]
 
 
 def test_one_that_never_reported_is_new_for_three_intervals_only() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(worker(1))
+    loads.update(worker(1))
     assert loads.open([1, 9]) == [1, 9]
     clock.now += 7.0
-    loads.heard(worker(1))
+    loads.update(worker(1))
     assert loads.open([1, 9]) == [1]
 
 
@@ -253,9 +253,9 @@ def test_if_nobody_reports_any_more_it_is_the_reports_that_are_lost() -> None:
     """Or this process hung, and has not read them yet."""
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(worker(1))
+    loads.update(worker(1))
     clock.now += 3.0
-    loads.heard(worker(2))
+    loads.update(worker(2))
     clock.now += 60.0
     assert loads.open([1, 2]) == [1, 2]
 
@@ -263,18 +263,18 @@ def test_if_nobody_reports_any_more_it_is_the_reports_that_are_lost() -> None:
 def test_a_silent_worker_is_worse_than_one_that_drains() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(worker(1))
+    loads.update(worker(1))
     clock.now += 7.0
-    loads.heard(worker(2, draining=True))
+    loads.update(worker(2, draining=True))
     assert loads.open([1, 2]) == [2]
 
 
 def test_what_is_silent_for_long_is_forgotten() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(worker(1, draining=True))
+    loads.update(worker(1, draining=True))
     clock.now += 1000.0
-    loads.heard(worker(2))
+    loads.update(worker(2))
     assert loads.last(1) is None
 
 
@@ -283,9 +283,9 @@ def test_what_is_silent_for_long_is_forgotten() -> None:
 
 def test_a_session_goes_to_the_processor_with_the_fewest_that_stays() -> None:
     loads = ProcessorLoads(Clock())
-    loads.heard(ProcessorLoad(1, 2.0, 5, 0, 0.0, 0.1))
-    loads.heard(ProcessorLoad(2, 2.0, 3, 0, 0.0, 0.1))
-    loads.heard(ProcessorLoad(3, 2.0, 0, 0, 0.0, 0.1, draining=True))
+    loads.update(ProcessorLoad(1, 2.0, 5, 0, 0.0, 0.1))
+    loads.update(ProcessorLoad(2, 2.0, 3, 0, 0.0, 0.1))
+    loads.update(ProcessorLoad(3, 2.0, 0, 0, 0.0, 0.1, draining=True))
     staying = loads.staying([1, 2, 3])
     assert [loads.chosen(staying) for _ in range(5)] == [2, 2, 1, 2, 1]
 
@@ -293,8 +293,8 @@ def test_a_session_goes_to_the_processor_with_the_fewest_that_stays() -> None:
 def test_no_session_goes_to_a_processor_that_is_silent() -> None:
     clock = Clock()
     loads = ProcessorLoads(clock)
-    loads.heard(ProcessorLoad(1, 2.0, 0, 0, 0.0, 0.1))
+    loads.update(ProcessorLoad(1, 2.0, 0, 0, 0.0, 0.1))
     clock.now += 7.0
-    loads.heard(ProcessorLoad(2, 2.0, 30, 0, 0.0, 0.1))
+    loads.update(ProcessorLoad(2, 2.0, 30, 0, 0.0, 0.1))
     assert loads.staying([1, 2]) == [2]
     assert loads.staying([1]) == [1]

@@ -1,4 +1,4 @@
-"""Pools beside the path: sized by what is asked of them, empty while nobody asks."""
+"""Optional pools: sized by demand, and empty without it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from auricle.config.settings import PlannerSettings
 from auricle.core.errors import SettingsError, WorkerUnavailable
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
 from auricle.load.load_board import LoadBoard
-from auricle.load.meters import AskedMeter
-from auricle.load.pools import BESIDE, POOLS, Starting
+from auricle.load.meters import DemandMeter
+from auricle.load.pools import OPTIONAL_POOLS, POOLS, Starting
 from auricle.load.reporter import LoadGauges
 from auricle.load.reports import (
     DemandReport,
@@ -43,7 +43,7 @@ PROFILE = CapacityProfile(
     *("c", "m", "d"),
     encode_worker=PoolProfile({"windows": 0.1}, 0.1, 10.0),
     pd_worker=PoolProfile({"decodes": 0.1}, 0.1, 10.0),
-    beside={pool.kind: COSTS for pool in BESIDE},
+    beside={pool.kind: COSTS for pool in OPTIONAL_POOLS},
 )
 
 
@@ -65,7 +65,7 @@ def plan(*kinds: str, budget: float | None = None, **settings: object) -> Plan:
 
 
 class Pool:
-    """The align pool under a plan: what is decided is there, and ready, at the next step."""
+    """The align pool under a plan: decided replicas are ready at the next step."""
 
     def __init__(self, replicas: int = 0, **settings: object) -> None:
         self.plan = plan("align_worker", **settings)
@@ -107,7 +107,7 @@ def test_a_pool_is_emptied_when_nobody_asks_any_more_whatever_was_forecast() -> 
     assert pool.replicas >= 3
     emptied = pool.idle(6)
     assert emptied[-1] == 0
-    # Somebody who comes right after is not told to wait until the pool has settled.
+    # A client that comes right after need not wait for the cool-down.
     assert pool.step(0.0).why == "asked"
 
 
@@ -139,7 +139,7 @@ def test_pools_of_text_are_sized_as_if_there_were_no_others(loads: list[float], 
         }
         beside = {
             pool.kind: PoolObservation(at, 2, dice.choice([0, 2]), dice.uniform(0, 9), 9.0)
-            for pool in BESIDE
+            for pool in OPTIONAL_POOLS
         }
         first = alone.decide(text, QUIET)
         both = together.decide({**beside, **text}, QUIET)
@@ -160,12 +160,12 @@ def test_of_a_budget_text_has_its_part_first(budget: float, given: tuple[int, ..
     assert tuple(decisions[kind].replicas for kind in WITH_WORDS) == given
 
 
-# ── what is asked ───────────────────────────────────────────────────────────
+# ── demand ──────────────────────────────────────────────────────────────────
 
 
 def test_a_meter_knows_who_asks_and_for_how_much_speech() -> None:
     clock = Clock(1000.0)
-    meter = AskedMeter(clock)
+    meter = DemandMeter(clock)
     assert meter.take() == {}
     with meter.session("words"):
         meter.speech("words", 3.0)
@@ -201,17 +201,17 @@ def test_a_pool_counts_as_asked_for_until_it_was_idle_for_long() -> None:
     board.processor(processor(1, 1, 0.0))
     board.processor(processor(1, 0, 0.0))
     clock.now += 600.0
-    assert board.asked("align_worker") and board.asked("align_encode_worker")
+    assert board.in_demand("align_worker") and board.in_demand("align_encode_worker")
     clock.now += 1.0
-    assert not board.asked("align_worker")
-    assert board.asked("pd_worker")  # whatever happens
+    assert not board.in_demand("align_worker")
+    assert board.in_demand("pd_worker")  # whatever happens
 
 
 # ── the planner's service ───────────────────────────────────────────────────
 
 
 class Pools:
-    """A connector; `acts` as that of a launcher does."""
+    """A connector; `acts` as the launcher's connector does."""
 
     acts = True
 
@@ -290,7 +290,7 @@ def test_what_has_no_checkpoint_or_no_profile_is_not_sized(
 @pytest.mark.parametrize(
     ("beside", "said"),
     [
-        ({"aline_worker": COSTS}, "no pool 'aline_worker' beside the path; known: align_enc"),
+        ({"aline_worker": COSTS}, "unknown optional pool 'aline_worker'; known: align_enc"),
         ({"align_worker": PoolProfile({"tokens": 1.0}, 0.1, 1.0)}, "no unit of work 'tokens'"),
     ],
 )
@@ -311,7 +311,7 @@ def test_what_a_planner_said_long_ago_does_not_count() -> None:
     clock = Clock(1000.0)
     starting = Starting(clock)
     assert "align_worker" not in starting
-    starting.heard(StartingPools(2.0, ("align_worker",)))
+    starting.update(StartingPools(2.0, ("align_worker",)))
     assert "align_worker" in starting and "align_encode_worker" not in starting
     clock.now += 6.5
     assert "align_worker" not in starting

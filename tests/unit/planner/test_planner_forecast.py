@@ -1,4 +1,4 @@
-"""What a pool's demand will be: trend, the time of day, and room for what cannot be known."""
+"""Forecasts of a pool's demand: trend, time of day, and a margin for errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def learnt(steps: int) -> Forecast:
 
 
 def test_a_morning_is_foreseen_once_it_has_been_seen() -> None:
-    assert learnt(47).most(3) < 3.0  # the first day: nobody can know
+    assert learnt(47).most(3) < 3.0  # the first day: no precedent
     second = learnt(DAY + 47)
     assert second.seasonal
     assert second.most(3) == pytest.approx(10.0, rel=0.15)
@@ -64,7 +64,7 @@ def test_steps_that_were_missed_do_not_move_the_time_of_day() -> None:
     for step in range(2 * DAY + 47):
         seen = {"pd": PoolObservation(step * STEP, 12, 12, day(step), 0.01)}
         whole.decide(seen, service)
-        if not 20 <= step % DAY < 40:  # every night nobody answers for some hours
+        if not 20 <= step % DAY < 40:  # no reports for some hours every night
             gaps.decide(seen, service)
     assert gaps.forecast("pd") == pytest.approx(whole.forecast("pd"), rel=0.05)
     assert gaps.forecast("pd") > 8.0
@@ -78,7 +78,7 @@ def test_before_anything_was_seen_there_is_nothing_to_expect() -> None:
 
 
 def test_what_is_there_already_asks_nothing_of_the_margin() -> None:
-    """A demand that dips for a moment is forecast too low, but the pool has what it takes."""
+    """A demand that dips for a moment is forecast too low, but the pool is large enough."""
     forecast = Forecast(SETTINGS)
     for step in range(400):
         forecast.learn(5.0 if step % 8 == 0 else 10.0 - step / 1000)

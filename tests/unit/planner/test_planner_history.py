@@ -1,4 +1,4 @@
-"""What a planner remembers of its decisions, for an operator who looks later."""
+"""The history of a planner's decisions, for operators."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_only_the_last_hundred_are_kept() -> None:
 
 
 class Pools:
-    """A connector of one pool; it fails where a test says so."""
+    """A connector of one pool; it fails on request."""
 
     def __init__(self, failure: Exception | None = None, *, acts: bool = True) -> None:
         self.failure = failure

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 
 
 class Scripted:
-    """A lease that answers what it is told to."""
+    """A lease with scripted answers."""
 
     def __init__(self) -> None:
         self.ours: bool | None = True

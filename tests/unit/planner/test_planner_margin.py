@@ -1,4 +1,4 @@
-"""The margin over a forecast: as large as the misses ask for, never beyond what was observed."""
+"""The margin over a forecast: as large as the misses require, bounded by observed errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_under_rare_bursts_too_and_none_of_them_is_paid_for_until_it_is_forgotte
             shares.append(unserved)
             factors.append(learning.factor)
     assert np.mean(shares[DAY:]) == pytest.approx(ALLOWED, abs=0.002)
-    # The largest of a day's bursts is about six times the usual demand; what is kept is far less.
+    # The largest of a day's bursts is about six times the usual demand; the margin is far smaller.
     assert 1.1 < np.mean(factors[DAY:]) < 2.0
 
 

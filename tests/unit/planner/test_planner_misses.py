@@ -32,7 +32,7 @@ def plan(maximum: int = 100, gpus: tuple[float, float] = (1.0, 1.0)) -> Plan:
 def levels(
     made: Plan, demands: tuple[float, float], replicas: tuple[int, int] = (4, 4), steps: int = 50
 ) -> tuple[float, float]:
-    """The levels of both margins after some steps of this demand and so many workers."""
+    """The levels of both margins after some steps of this demand with `workers` workers."""
     for step in range(steps):
         seen = {
             pool: PoolObservation(step * STEP, count, count, demand, 0.01)

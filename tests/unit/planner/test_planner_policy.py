@@ -1,4 +1,4 @@
-"""How one pool is sized: from what was seen to how many replicas."""
+"""The size of one pool: from observations to replicas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUIET = ServiceObservation(active=100, speaking=50)
 
 
 class Pool:
-    """A pool under a plan: what is decided is there at the next step."""
+    """A pool under a plan: decided replicas are ready at the next step."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Errors of a GPU are told apart, and a driver that does not do is named in one sentence."""
+"""Errors of a GPU are classified, and an unsuitable driver is named in one sentence."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_driver_that_does_has_no_trouble() -> None:
         assert driver_trouble(NvidiaDriver((13, 0), "580.65.06", 2), "13.0", visible) is None
     # Any driver of a major version of CUDA runs all minor versions.
     assert driver_trouble(NvidiaDriver((13, 0), "580.65.06", 2), "13.2", None) is None
-    assert driver_trouble(NvidiaDriver((13, 0)), "13.0", "7") is None  # nobody counts them there
+    assert driver_trouble(NvidiaDriver((13, 0)), "13.0", "7") is None  # their number is unknown
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_driver_that_does_has_no_trouble() -> None:
         (NvidiaDriver((12, 4)), "99.0", None, "install a later one"),
         (
             NvidiaDriver((13, 0), trouble="Driver/library version mismatch"),
-            *("13.0", None, "says 'Driver/library version mismatch'"),
+            *("13.0", None, "reports 'Driver/library version mismatch'"),
         ),
         (NvidiaDriver((13, 0), "580.65.06", 0), "13.0", None, "finds none"),
         (NvidiaDriver((13, 0), "580.65.06", 2), "13.0", "", "CUDA_VISIBLE_DEVICES is empty"),

@@ -1,4 +1,4 @@
-"""A pass that fails: whether its batch was bad or the device is broken decides what goes on."""
+"""A pass that fails: a bad batch or a broken device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.unit
 
 
 class Device:
-    """Fails as it is told, and counts passes over silence."""
+    """Fails as scripted, and counts passes over silence."""
 
     def __init__(self) -> None:
         self.fault: Exception | None = None
@@ -138,7 +138,7 @@ async def test_a_lost_device_ends_the_process_before_anything_else_calls_it(
         (8, False, 0, 8),
         (8, False, 1, 7),
         (8, True, 1, 4),
-        (1, True, 0, 1),  # else recordings would never be served there
+        (1, True, 0, 1),  # otherwise recordings would never be served there
     ],
 )
 def test_a_full_worker_refuses(places: int, background: bool, kept: int, free: int) -> None:

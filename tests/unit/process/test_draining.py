@@ -1,4 +1,4 @@
-"""Told to go: nothing new, what is held may end, and nobody waits for ever."""
+"""Draining: no new work, held work may end, and no wait is endless."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.unit
 
 async def test_a_process_goes_when_nothing_is_held_any_more() -> None:
     held = [2]
-    drain = Drain(lambda: held[0], told_seconds=0.0, deadline=30.0)
+    drain = Drain(lambda: held[0], notice_seconds=0.0, deadline=30.0)
     going = asyncio.create_task(drain.run())
     await asyncio.sleep(0)
     assert drain.started
@@ -37,7 +37,7 @@ async def test_a_process_goes_when_nothing_is_held_any_more() -> None:
 
 
 async def test_it_stays_until_others_have_heard_that_it_goes() -> None:
-    drain = Drain(lambda: 0, told_seconds=0.3, deadline=30.0)
+    drain = Drain(lambda: 0, notice_seconds=0.3, deadline=30.0)
     began = asyncio.get_running_loop().time()
     await drain.run()
     assert asyncio.get_running_loop().time() - began >= 0.3
@@ -45,7 +45,7 @@ async def test_it_stays_until_others_have_heard_that_it_goes() -> None:
 
 async def test_what_never_ends_is_left_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        await Drain(lambda: 3, told_seconds=0.0, deadline=0.2).run()
+        await Drain(lambda: 3, notice_seconds=0.0, deadline=0.2).run()
     assert "still held after 0.2 s: 3" in caplog.text
 
 
@@ -64,7 +64,7 @@ async def test_a_segment_stays_on_a_pd_worker_that_drains_and_the_next_goes_else
     pool = PdPool(ScriptedWorkers(lambda _: ""), 1.0, 3)  # type: ignore[arg-type]
     placement = Placement(pool)
     first = await placement.instance()
-    pool.loads.heard(worker(first, draining=True))
+    pool.loads.update(worker(first, draining=True))
     assert await placement.instance() == first
     placement.leave()  # as at a segment's end
     assert await placement.instance() != first
@@ -74,7 +74,7 @@ async def test_an_encode_worker_that_drains_is_left_at_once() -> None:
     pool = EncodePool(ScriptedWorkers(lambda _: ""), 1.0, 3)  # type: ignore[arg-type]
     placement = Placement(pool)
     first = await placement.instance()
-    pool.loads.heard(worker(first, kind="encode_worker", draining=True))
+    pool.loads.update(worker(first, kind="encode_worker", draining=True))
     assert await placement.instance() != first
 
 
@@ -152,7 +152,7 @@ def test_a_gate_within_speech_does_not_rest() -> None:
 
 async def test_in_a_hurry_what_is_held_is_cut_and_waited_for_briefly() -> None:
     open_sessions = [2, 1, 0]
-    drain = Drain(lambda: 2, told_seconds=60, deadline=60, cut=lambda: open_sessions.pop(0))
+    drain = Drain(lambda: 2, notice_seconds=60, deadline=60, cut=lambda: open_sessions.pop(0))
     await within(30, drain.hurry(), "cutting")
     assert not open_sessions
 

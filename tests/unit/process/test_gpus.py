@@ -1,4 +1,4 @@
-"""Which GPUs there are, as the driver's management library says; it is not on a machine without."""
+"""The machine's GPUs, from the driver's management library, which may be absent."""
 
 # ruff: noqa: N802 - names of the library
 
@@ -33,7 +33,7 @@ class NVMLError_LibraryNotFound(NVMLError):  # noqa: N801 - its name
 
 
 class Library:
-    """What is used of `pynvml`; a GPU or a whole driver may raise an error instead."""
+    """A fake `pynvml`; a GPU or a whole driver may raise an error instead."""
 
     NVMLError = NVMLError
     NVMLError_LibraryNotFound = NVMLError_LibraryNotFound

@@ -22,9 +22,9 @@ print(os.nice(0) - before, *(group.read_text().split()[-1:] if group.exists() el
 
 
 def niceness(*, own_session: bool) -> list[str]:
-    """What a process gains that gives way, and the niceness of its session if it is in one.
+    """The niceness of a process after `give_way`, and of its session if it has one.
 
-    The kernel's file is empty for a process that nobody has given a session.
+    The kernel's file is empty for a process without a session.
     """
     command = [sys.executable, "-c", PROGRAM]
     run = subprocess.run(

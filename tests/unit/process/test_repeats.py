@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 
 class Log:
-    """A handler behind the filter; `period_over` is what a timer does."""
+    """A handler behind the filter; `period_over` runs the timer's callback."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []

@@ -29,7 +29,7 @@ def learnt(number: float, unloaded: float, seconds: int = 300) -> AdaptiveLimit:
     limit = AdaptiveLimit(TARGET)
     for _ in range(5 * seconds):
         sessions = min(limit.carried, number * 0.99)
-        limit.look(sessions, tail(sessions, number, unloaded), 0.2)
+        limit.observe(sessions, tail(sessions, number, unloaded), 0.2)
     return limit
 
 
@@ -42,9 +42,9 @@ def test_whatever_the_machine_its_sessions_keep_the_target_and_little_is_left(
     for _ in range(101):
         sessions = min(limit.carried, number * 0.99)
         looks.append((sessions, tail(sessions, number, unloaded)))
-        limit.look(*looks[-1], 0.2)
+        limit.observe(*looks[-1], 0.2)
     assert statistics.median(found.p997 for _, found in looks) <= 0.85 * TARGET
-    # What a fixed limit could carry: the target, at a utilisation that still can be kept.
+    # The capacity of a fixed limit: the target, at a sustainable utilisation.
     most = number * min(0.9, 1 - unloaded / (0.85 * TARGET))
     assert statistics.median(sessions for sessions, _ in looks) >= 0.85 * most
 
@@ -60,7 +60,7 @@ def test_whatever_was_measured_there_is_room_for_one_and_no_leap(
     limit = AdaptiveLimit(TARGET)
     for sessions, latency, seconds in looks:
         before = limit.carried
-        limit.look(sessions, Tail(latency, 1.5 * latency), seconds)
+        limit.observe(sessions, Tail(latency, 1.5 * latency), seconds)
         assert 1 <= limit.carried <= max(before, 2 * sessions, FIRST) * (1 + 1e-9)
 
 
@@ -75,7 +75,7 @@ def test_half_the_machine_carries_half_as_many_and_the_whole_one_as_many_again()
     for number in (50, 100):
         for _ in range(120):
             sessions = min(limit.carried, 0.99 * number)
-            limit.look(sessions, tail(sessions, number, 0.03), 1.0)
+            limit.observe(sessions, tail(sessions, number, 0.03), 1.0)
         assert limit.carried == pytest.approx(whole * number / 100, rel=0.15)
 
 
@@ -83,7 +83,7 @@ def test_few_sessions_that_are_served_well_do_not_lower_what_was_learnt() -> Non
     limit = learnt(100, 0.03)
     before = limit.carried
     for _ in range(600):
-        limit.look(3, tail(3, 100, 0.03), 1.0)
+        limit.observe(3, tail(3, 100, 0.03), 1.0)
     assert limit.carried == pytest.approx(before, rel=0.05)
 
 
@@ -91,42 +91,42 @@ def test_no_evidence_teaches_nothing() -> None:
     limit = learnt(100, 0.03)
     before = limit.carried
     for _ in range(100):
-        limit.look(0, Tail(5.0, 5.0), 1.0)
-        limit.look(5, Tail(), 1.0)
+        limit.observe(0, Tail(5.0, 5.0), 1.0)
+        limit.observe(5, Tail(), 1.0)
     assert limit.carried == before
 
 
 def test_nobody_is_let_in_while_text_is_late_and_somebody_as_soon_as_it_is_not() -> None:
     limit = learnt(100, 0.03)
-    limit.look(60, late(1.1), 0.5)
+    limit.observe(60, late(1.1), 0.5)
     assert limit.admitted == 0
-    limit.look(60, late(0.9), 0.5)
+    limit.observe(60, late(0.9), 0.5)
     assert limit.admitted == round(limit.carried) > 1
 
 
 def test_while_text_is_late_the_limit_falls_to_what_is_there() -> None:
     """Otherwise a machine that became slower would be filled again as soon as it keeps up."""
     limit = learnt(100, 0.03)
-    limit.look(40, late(2), 0.5)
+    limit.observe(40, late(2), 0.5)
     assert limit.carried <= 40
 
 
 def test_a_machine_that_became_slower_is_not_filled_again() -> None:
     limit = learnt(100, 0.03)
     sessions = 80.0
-    while sessions > 35:  # half as fast; nobody comes, and some go
-        limit.look(sessions, late(2), 1.0)
+    while sessions > 35:  # half as fast; no session comes, and some end
+        limit.observe(sessions, late(2), 1.0)
         sessions -= 2
     for _ in range(30):
         assert limit.carried <= 1.2 * 35
-        limit.look(35, tail(35, 50, 0.06), 1.0)
+        limit.observe(35, tail(35, 50, 0.06), 1.0)
 
 
 def test_near_the_aim_it_moves_by_less_than_a_session_in_a_second() -> None:
-    """Whoever is let in stays for a minute; one too many makes all of them late for as long."""
+    """Admitted sessions last a minute; one too many delays all of them for that time."""
     limit = learnt(40, 0.03)
     before = limit.carried
-    limit.look(before, Tail(0.1, 0.9 * 0.8 * TARGET), 1.0)
+    limit.observe(before, Tail(0.1, 0.9 * 0.8 * TARGET), 1.0)
     assert before <= limit.carried < before + 0.1
 
 
@@ -134,7 +134,7 @@ def test_it_does_not_fall_far_below_the_sessions_there_are() -> None:
     """They leave as they end; a limit that fell on meanwhile would let the machine run empty."""
     limit = learnt(100, 0.03)
     for _ in range(60):
-        limit.look(80, late(0.95), 1.0)
+        limit.observe(80, late(0.95), 1.0)
     assert limit.carried == pytest.approx(0.93 * 80)
 
 
@@ -142,10 +142,10 @@ def test_it_does_not_fall_far_below_the_sessions_there_are() -> None:
 def test_a_bad_moment_with_few_sessions_keeps_nobody_out_for_long(sessions: int) -> None:
     limit = AdaptiveLimit(TARGET)
     for _ in range(10):
-        limit.look(2, late(5), 1.0)
+        limit.observe(2, late(5), 1.0)
     assert limit.carried <= 2
     for _ in range(20):
-        limit.look(sessions, late(0.1 * sessions), 1.0)
+        limit.observe(sessions, late(0.1 * sessions), 1.0)
     assert limit.admitted == FIRST
 
 
@@ -153,5 +153,5 @@ def test_one_session_alone_that_is_late_keeps_nobody_out() -> None:
     """Such as the first one after the start, whose chunks warm the machine up."""
     limit = AdaptiveLimit(TARGET)
     for _ in range(60):
-        limit.look(1, late(2), 0.5)
+        limit.observe(1, late(2), 0.5)
     assert limit.admitted == FIRST

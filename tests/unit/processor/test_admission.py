@@ -1,4 +1,4 @@
-"""Who is let in beside the sessions that run."""
+"""Admission of further live sessions."""
 
 import uuid
 from contextlib import ExitStack, suppress
@@ -15,7 +15,7 @@ TARGET = 0.3
 
 
 class Carries(AdaptiveLimit):
-    """A machine that carries so many sessions, and has nothing to learn."""
+    """A machine with a fixed capacity of sessions."""
 
     def __init__(self, sessions: int) -> None:
         super().__init__(TARGET)
@@ -25,8 +25,8 @@ class Carries(AdaptiveLimit):
     def admitted(self) -> int:
         return self.sessions
 
-    def look(self, sessions: float, tail: Tail, seconds: float) -> None:
-        self.looked = sessions
+    def observe(self, sessions: float, tail: Tail, seconds: float) -> None:
+        self.observed = sessions
 
 
 class Door:
@@ -40,7 +40,7 @@ class Door:
         self.talking = True
 
     def begin(self, client: str = "", *, speaking: bool = True, priority: int = 0) -> ExitStack:
-        """One client is let in and begins; closing what is returned ends it. Raises Overloaded."""
+        """One client is admitted and begins; closing the result ends it. Raises Overloaded."""
         name = uuid.uuid4().hex
         self.admission.admit(name, client, priority=priority)
         session = self.sessions.enter_context(ExitStack())
@@ -59,7 +59,7 @@ class Door:
     def pass_seconds(self, seconds: float) -> None:
         for _ in range(int(seconds)):
             self.clock.now += 1.0
-            self.admission.look()
+            self.admission.observe()
 
     def speak(self, late: float, seconds: float = 5.0) -> None:
         """Chunks that are so late, for some time."""
@@ -68,7 +68,7 @@ class Door:
             for _ in range(20):
                 with self.load.chunk(self.clock.now - late):
                     pass
-            self.admission.look()
+            self.admission.observe()
 
 
 def retry_after(door: Door, client: str) -> float:
@@ -151,7 +151,7 @@ def test_a_session_that_says_nothing_lends_its_place_and_teaches_nothing() -> No
         door.begin(speaking=False)
     assert door.crowd(1) == 0  # they may be about to speak
     door.pass_seconds(11)
-    assert (door.admission.active, carries.looked) == (0, 0)
+    assert (door.admission.active, carries.observed) == (0, 0)
     assert door.crowd(9) == 5
 
 
@@ -216,7 +216,7 @@ def test_the_more_are_refused_the_later_they_are_to_come_again() -> None:
 
 
 def test_one_client_that_connects_again_and_again_keeps_nobody_out() -> None:
-    """A dozen handshakes, none of which begins, are not a dozen sessions for another client."""
+    """A dozen handshakes without a session are not a dozen sessions for another client."""
     door = Door(Carries(8))
     let_in = 0
     for _ in range(12):
@@ -248,7 +248,7 @@ def test_many_clients_that_are_refused_once_are_a_crowd() -> None:
 
 
 def test_the_next_place_is_not_the_floods() -> None:
-    """However often one client asks, another that has less gets in, and is told when."""
+    """A client with fewer sessions is admitted at its retry time before one that floods."""
     door = Door(Carries(10))
     flood = [door.begin("flood") for _ in range(10)]
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""How chunks are measured, and what a refusal does to the cadence of a running session."""
+"""The measurement of chunks, and the effect of refusals on a session's cadence."""
 
 import math
 
@@ -14,14 +14,14 @@ TARGET = 0.3
 
 
 class Loaded:
-    """A load whose chunks take what the test says."""
+    """A load whose chunks take a given time."""
 
     def __init__(self) -> None:
         self.clock = Clock()
         self.load = ChunkLoad(TARGET, self.clock)
 
     def take(self, seconds: float, count: int = 20) -> None:
-        """The last seconds' chunks all took so long."""
+        """Let all chunks of the last seconds take this time."""
         self.clock.now += 15.0
         for _ in range(count):
             with self.load.chunk(self.clock.now - seconds):

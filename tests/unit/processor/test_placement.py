@@ -1,4 +1,4 @@
-"""Which PD worker a segment is sent to, where Dynamo's KV router says who holds what."""
+"""The placement of segments on PD workers by the prefixes that Dynamo's KV router reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = tuple(range(96))
 
 
 class Held:
-    """A router that knows what instance 2 holds of one tenant."""
+    """A router in which instance 2 holds a prefix of one tenant."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

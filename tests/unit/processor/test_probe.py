@@ -1,4 +1,4 @@
-"""A probe goes the way of a session's audio, and says where that ends."""
+"""A probe takes the path of a session's audio, and reports where it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a processor does about windows that a PD worker could not read."""
+"""Recovery of windows that a PD worker could not read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_windows_that_cannot_be_read_at_all_are_encoded_elsewhere() -> Non
 
 
 class Unforeseen(ScriptedWorkers):
-    """PD workers whose first calls end with an error that nobody foresaw."""
+    """PD workers whose first calls end with an unexpected error."""
 
     def __init__(self, failures: int) -> None:
         super().__init__(counting)
@@ -111,7 +111,7 @@ async def test_a_request_that_fails_on_two_workers_is_not_tried_on_a_third() -> 
 
 
 async def test_a_worker_that_fails_again_says_nothing_of_the_request() -> None:
-    """It fails whatever it is given, and for a moment there is no other."""
+    """It fails all requests, and for a moment it is the only one."""
 
     class Alone(Unforeseen):
         async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a processor keeps of a session's chunks while somebody looks, and what it shows."""
+"""The steps of a session's chunks that a processor keeps and shows while they are watched."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_a_session_that_is_asked_for_is_not_left_out() -> None:
 def test_workers_are_shown_as_they_last_reported() -> None:
     clock = Clock()
     loads = WorkerLoads(clock)
-    loads.heard(
+    loads.update(
         WorkerLoad("pd_worker", 255, 5.0, {}, 0.5, 2.0, 0.0, 0.1, 0.01, 3.0, 32, kv_usage=0.25)
     )
     clock.now += 4.0

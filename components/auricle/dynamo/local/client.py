@@ -21,12 +21,12 @@ from auricle.dynamo.local.frames import (
 from auricle.dynamo.wire import packed_to_wire
 
 log = logging.getLogger(__name__)
-_MOST_CALLS = 8192  # under way on one connection
+_MOST_CALLS = 8192  # in progress on one connection
 WRITE_AHEAD_BYTES = 2**20  # unsent; then calls wait before they begin
 
 
 class LocalCall:
-    """A call under way: iterate over its replies, in the form that the request plane has."""
+    """A call in progress: iterate over its replies, which have the form of the request plane."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self._connection = connection
@@ -55,25 +55,24 @@ class LocalCall:
         self._taken += 1
         if self._taken == REPORTED:
             self._taken = 0
-            self._connection.tell(Kind.TAKEN, self._number)
+            self._connection.send(Kind.TAKEN, self._number)
         return packed_to_wire(self._ready.popleft())
 
     def stop(self) -> None:
-        """Want no more replies: the other side stops working on the call, unless it has ended."""
+        """End the call; the other side cancels it, unless it has ended."""
         self._connection.forget(self._number)
 
     def replied(self, reply: bytes) -> None:
-        """The next reply has come. Only the connection calls this, `end` and `fail`."""
+        """Add the next reply. Only the connection calls this, `end` and `fail`."""
         self._ready.append(reply)
         self._wake()
 
     def end(self) -> None:
-        """The last reply has come."""
+        """Mark the last reply."""
         self._ended = True
         self._wake()
 
     def fail(self, error: Exception) -> None:
-        """There will be no end."""
         self._error = error
         self._wake()
 
@@ -83,7 +82,7 @@ class LocalCall:
 
 
 class Connection(asyncio.Protocol):
-    """A connection, with all calls under way on it. Use it on one event loop."""
+    """A connection, with all its calls in progress. Use it on one event loop."""
 
     def __init__(self) -> None:
         self.lost = False
@@ -96,22 +95,22 @@ class Connection(asyncio.Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """How much the other process has not taken yet, besides what the kernel holds."""
+        """The bytes that wait in this process, without the kernel's buffer."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     async def begin(self, endpoint: str, sealed: bytes) -> LocalCall:
         """Send a request to an endpoint of the other process; return the call.
 
         Waits while much is unsent. Raises ConnectionError if the connection is lost, Overloaded
-        if 8,192 calls are under way, and BadRequest if the request is larger than 64 MiB.
+        if 8,192 calls are in progress, and BadRequest if the request is larger than 64 MiB.
         """
-        # All who wait are woken together, and the first may have filled it again.
+        # All waiting callers are woken together, and the first may have filled it again.
         while not self._writable.is_set():
             await self._writable.wait()
         if self.lost or self._transport is None:
             raise ConnectionError("the connection was lost")
         if len(self._calls) >= _MOST_CALLS:
-            raise Overloaded(f"{_MOST_CALLS} calls to the process are under way")
+            raise Overloaded(f"{_MOST_CALLS} calls to the process are in progress")
         number = self._free_number()
         try:
             frame = packed(Kind.CALL, number, endpoint.encode(), b"\0", sealed)
@@ -121,18 +120,18 @@ class Connection(asyncio.Protocol):
         self._transport.write(frame)
         return call
 
-    def tell(self, kind: Kind, number: int) -> None:
-        """Send a frame without content, of a call that has not ended."""
+    def send(self, kind: Kind, number: int) -> None:
+        """Send a frame without content, unless its call has ended."""
         if number in self._calls and self._transport is not None:
             self._transport.write(packed(kind, number))
 
     def forget(self, number: int) -> None:
         """End a call that has not ended."""
-        self.tell(Kind.STOP, number)
+        self.send(Kind.STOP, number)
         self._calls.pop(number, None)
 
     def abort(self) -> None:
-        """Close the connection at once; calls under way fail."""
+        """Close the connection at once; calls in progress fail."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -157,7 +156,7 @@ class Connection(asyncio.Protocol):
             self.abort()
             return
         for kind, number, content in frames:
-            # A call that was stopped is not known any more, while its replies are on their way.
+            # Replies to a stopped call may still arrive.
             if (call := self._calls.get(number)) is None:
                 continue
             if kind == Kind.REPLY:
@@ -198,11 +197,11 @@ class LocalCalls:
         if opening is None:
             opening = asyncio.create_task(self._connected(instance), name="local connection")
             self._opening[instance] = opening
-        # Others may wait for it, too: one that leaves does not end it.
+        # Several callers may wait for it: cancelling one does not end it.
         return await asyncio.shield(opening)
 
     def close(self) -> None:
-        """Close all connections; calls under way fail."""
+        """Close all connections; calls in progress fail."""
         for opening in self._opening.values():
             opening.cancel()
         for connection in self._open.values():

@@ -29,13 +29,13 @@ REPORTED = 16
 
 
 class Kind(IntEnum):
-    """What a frame says. Caller: CALL (content: `Begin`), TAKEN, STOP. Other side: REPLY, END."""
+    """The kind of a frame. Caller: CALL (content: `Begin`), TAKEN, STOP. Other side: REPLY, END."""
 
     CALL = 1
     TAKEN = 2  # the caller has taken `REPORTED` more replies
-    STOP = 3  # the caller wants no more replies
+    STOP = 3  # the caller cancels the call
     REPLY = 4
-    END = 5  # there are no more replies
+    END = 5  # after the last reply
 
 
 class Frame(NamedTuple):
@@ -47,7 +47,7 @@ class Frame(NamedTuple):
 
 
 class BadFrame(Exception):
-    """What was received is no frame: the connection is of no more use."""
+    """The received bytes are not a valid frame; the connection must be closed."""
 
 
 def packed(kind: Kind, call: int, *content: bytes) -> bytes:
@@ -104,7 +104,7 @@ def socket_path(directory: Path, instance: int) -> Path:
 def check_private(directory: Path) -> None:
     """Raise OSError unless the directory is there and only this process's user may enter it.
 
-    Whoever can put a socket there hears what is sent to it.
+    A process that can put a socket there receives the calls to it.
     """
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
@@ -121,7 +121,7 @@ def listening(path: Path) -> socket.socket:
     for other in path.parent.iterdir():
         if not other.suffix and _dead(other):
             other.unlink(missing_ok=True)
-    # It gets its name once it listens: others take one that does not for a dead process's.
+    # It gets its name once it listens: other processes remove sockets that do not listen.
     draft = path.with_suffix(f".{os.getpid()}")
     draft.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -149,9 +149,6 @@ def _dead(path: Path) -> bool:
         except OSError:  # it is busy, or has just gone
             return False
         return False
-
-
-# Counts what comes over this process's own socket.
 
 
 class LocalMetrics:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
@@ -32,18 +32,16 @@ from auricle.protocol.control import Refusal
 
 log = logging.getLogger(__name__)
 
-# One connection from a process that calls this one: requests in, replies out.
-
-# Of calls under way on one connection: their number, and the bytes of their requests.
+# Limits of the calls in progress on one connection: their number, and the bytes of their requests.
 _MOST_CALLS = 8192
 _MOST_BYTES = 256 * 2**20
 Handler = Callable[[Any, Any], AsyncGenerator[Any, None]]
 
 
 class Caller:
-    """Who made one call: whether it still waits, and how many replies it may be sent.
+    """The caller of one call: whether it still waits, and how many replies it can take.
 
-    Its method `async_killed_or_stopped` is that of Dynamo's request context.
+    `async_killed_or_stopped` has the name of the method of Dynamo's request context.
     """
 
     def __init__(self, request_bytes: int) -> None:
@@ -58,7 +56,7 @@ class Caller:
         await self._left.wait()
 
     async def ready(self) -> bool:
-        """Wait until it may be sent one more reply; return whether it still waits for any."""
+        """Wait until it can take one more reply; return whether it still waits for any."""
         await self._may_go_on.wait()
         self._room -= 1
         if self._room <= 0 and not self._left.is_set():
@@ -66,41 +64,22 @@ class Caller:
         return not self._left.is_set()
 
     def took(self, replies: int) -> None:
-        """It has taken so many more."""
+        """Add room for more replies, as the caller has taken some."""
         self._room += replies
         if self._room > 0:
             self._may_go_on.set()
 
     def leave(self) -> None:
-        """It wants no more replies, or has gone."""
+        """Mark the call as cancelled, or the caller as gone."""
         self._left.set()
         self._may_go_on.set()
 
 
-class Calls(Protocol):
-    """What a connection tells the process's socket (`LocalServer`) of."""
-
-    def handler(self, endpoint: str) -> Handler:
-        """Return the endpoint's handler. Raises AuricleError if it is not, or no more, served."""
-
-    def connected(self, connection: Served) -> None:
-        """Another process has connected."""
-
-    def disconnected(self, connection: Served) -> None:
-        """It has left."""
-
-    def begins(self, answering: Coroutine[Any, Any, None], name: str) -> None:
-        """A call begins: run what answers it."""
-
-    def ended(self) -> None:
-        """A call has ended."""
-
-
 class Served(asyncio.Protocol):
-    """A connection, with all calls under way on it."""
+    """A connection from another process, with all its calls in progress."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, server: LocalServer) -> None:
+        self._server = server
         self._reader = FrameReader()
         self._callers: dict[int, Caller] = {}
         self._request_bytes = 0
@@ -116,14 +95,14 @@ class Served(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
         self._transport = transport
-        self._calls.connected(self)
+        self._server.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._writable.set()
         for caller in self._callers.values():
             caller.leave()
-        self._calls.disconnected(self)
+        self._server.disconnected(self)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -156,7 +135,7 @@ class Served(asyncio.Protocol):
 
     def _begin(self, number: int, endpoint: str, sealed: bytes) -> None:
         try:
-            handler = self._calls.handler(endpoint)
+            handler = self._server.handler(endpoint)
             self._check_room(len(sealed))
         except AuricleError as error:
             self._refuse(number, error)
@@ -165,36 +144,36 @@ class Served(asyncio.Protocol):
         caller = self._callers[number] = Caller(len(sealed))
         self._request_bytes += caller.request_bytes
         work = self._answer(number, caller, handler(sealed_to_wire(sealed), caller))
-        self._calls.begins(work, f"call of {endpoint}")
+        self._server.begins(work, f"call of {endpoint}")
 
     def _check_room(self, more: int) -> None:
         if len(self._callers) >= _MOST_CALLS or self._request_bytes + more > _MOST_BYTES:
             raise Overloaded(
-                f"{len(self._callers)} calls of {self._request_bytes} bytes are under way from "
+                f"{len(self._callers)} calls of {self._request_bytes} bytes are in progress from "
                 f"the process; at most {_MOST_CALLS} of {_MOST_BYTES} bytes may be"
             )
 
     async def _answer(
         self, number: int, caller: Caller, replies: AsyncGenerator[Any, None]
     ) -> None:
-        """Send the replies, each once the caller and the connection have room for it."""
+        """Send each reply once the caller and the connection have room for it."""
         try:
             async with aclosing(replies) as out:
                 async for reply in out:
                     if not await caller.ready():
                         break
-                    # All who wait are woken together, and the first may have filled it again.
+                    # All waiting calls are woken together, and the first may have filled it again.
                     while not self._writable.is_set():
                         await self._writable.wait()
                     self._write(Kind.REPLY, number, packed_from_wire(reply))
         except Exception as error:
-            # Handlers answer for their own errors. Without this a stream would seem to be whole.
+            # Handlers reply with their own errors. Without this a stream would look complete.
             self._refuse(number, AuricleError("the call failed; see its worker's log"))
             log.exception("a local call failed: %s", error)
         finally:
             del self._callers[number]
             self._request_bytes -= caller.request_bytes
-            self._calls.ended()
+            self._server.ended()
             self._write(Kind.END, number)
 
     def _refuse(self, number: int, error: AuricleError) -> None:
@@ -219,10 +198,9 @@ class LocalServer:
         metrics: LocalMetrics,
         tasks: TaskOwner,
     ) -> None:
-        """`handlers` are those of the endpoints by their names, as `handling.handler` returns.
+        """`handlers` are from `handling.handler`, by the endpoint's name.
 
-        `tasks` hears if the process accepts no more connections; calls under way are the
-        server's own.
+        `tasks` owns the task that accepts connections. The server owns the calls in progress.
         """
         self._path = path
         self._handlers = handlers
@@ -235,7 +213,7 @@ class LocalServer:
         self._leaving = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._under_way = 0
+        self._in_progress = 0
 
     async def start(self) -> None:
         """Listen. Raises OSError if the socket cannot be made."""
@@ -243,13 +221,13 @@ class LocalServer:
         self._accepting = self._tasks.start(self._accept(listener), "accepting local calls")
 
     async def leave(self) -> None:
-        """Refuse new calls; return when none is under way. The caller sets the deadline."""
+        """Refuse new calls; return when none is in progress. The caller sets the deadline."""
         self._leaving = True
         self._path.unlink(missing_ok=True)
         await self._idle.wait()
 
     async def close(self) -> None:
-        """End all connections, and what is still under way."""
+        """End all connections and calls."""
         self._path.unlink(missing_ok=True)
         if self._accepting is not None:
             await cancelled([self._accepting])
@@ -260,65 +238,59 @@ class LocalServer:
         await self._calls.aclose()
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections for ever.
+        """Accept connections until cancelled.
 
-        asyncio's own servers end their listener for good when a connection cannot be accepted
-        for want of descriptors.
+        asyncio's own servers close their listener if a connection cannot be accepted because
+        descriptors are used up.
         """
-        loop, told = asyncio.get_running_loop(), False
+        loop, logged = asyncio.get_running_loop(), False
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listener)
             except OSError as error:
-                if not told:
-                    log.warning("a process of this machine must wait to connect: %s", error)
-                told = True
+                if not logged:
+                    log.warning("cannot accept local connections, retrying: %s", error)
+                logged = True
                 await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
                 continue
-            told = False
+            logged = False
             try:
                 await loop.connect_accepted_socket(lambda: Served(self), accepted)
             except OSError as error:
-                log.info("a process of this machine has connected and gone: %s", error)
+                log.info("local connection closed during accept: %s", error)
                 accepted.close()
 
-    # ── what connections tell it ────────────────────────────────────────────
+    # ── called by connections ───────────────────────────────────────────────
 
     def handler(self, endpoint: str) -> Handler:
-        """Return the endpoint's handler. Raises AuricleError if it is not, or no more, served."""
+        """Return the endpoint's handler. Raises AuricleError if it is not served (any more)."""
         if self._leaving:
             raise WorkerUnavailable("the process is stopping")
         if (found := self._handlers.get(endpoint)) is None:
-            raise BadRequest(f"there is no endpoint {endpoint[:100]!r} here")
+            raise BadRequest(f"this process has no endpoint {endpoint[:100]!r}")
         return found
 
     def begins(self, answering: Coroutine[Any, Any, None], name: str) -> None:
-        """A call begins: run what answers it."""
-        self._under_way += 1
+        """Run the coroutine that answers a call."""
+        self._in_progress += 1
         self._idle.clear()
         self._metrics.calls.inc()
-        self._metrics.in_flight.set(self._under_way)
+        self._metrics.in_flight.set(self._in_progress)
         self._calls.start(answering, name)
 
     def ended(self) -> None:
-        """A call has ended."""
-        self._under_way -= 1
-        self._metrics.in_flight.set(self._under_way)
-        if self._under_way == 0:
+        self._in_progress -= 1
+        self._metrics.in_flight.set(self._in_progress)
+        if self._in_progress == 0:
             self._idle.set()
 
     def connected(self, connection: Served) -> None:
-        """Another process has connected."""
         self._connections.add(connection)
         self._metrics.connections.set(len(self._connections))
 
     def disconnected(self, connection: Served) -> None:
-        """It has left."""
         self._connections.discard(connection)
         self._metrics.connections.set(len(self._connections))
-
-
-# This process's part in the calls of its machine: its own socket, and connections to others.
 
 
 class LocalPlane:
@@ -336,7 +308,7 @@ class LocalPlane:
     async def serve(self, instance: int, handlers: Mapping[str, Handler], tasks: TaskOwner) -> None:
         """Serve these endpoints of this process, which is `instance` in discovery.
 
-        `tasks` hears if it accepts no more connections.
+        `tasks` owns the task that accepts connections.
         """
         if self._directory is None or not handlers:
             return
@@ -345,17 +317,17 @@ class LocalPlane:
         try:
             await server.start()
         except OSError as error:
-            log.warning("no socket for calls on this machine, they take longer: %s", error)
+            log.warning("cannot open the local socket, so local calls take longer: %s", error)
         else:
             self._server = server
 
     async def leave(self) -> None:
-        """Refuse new calls; return when none is under way here."""
+        """Refuse new calls; return when none is in progress here."""
         if self._server is not None:
             await self._server.leave()
 
     async def close(self) -> None:
-        """End all connections, and what is still under way."""
+        """End all connections and calls."""
         if self._server is not None:
             await self._server.close()
         self.hang_up()

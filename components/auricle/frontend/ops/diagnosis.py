@@ -15,7 +15,7 @@ import msgspec
 from auricle.config.settings import CommonSettings
 from auricle.core.errors import AuricleError, RateLimited
 from auricle.dynamo import Runtime
-from auricle.load.pools import BESIDE
+from auricle.load.pools import OPTIONAL_POOLS
 from auricle.protocol.diagnosis import (
     AskDescription,
     AskProbe,
@@ -35,7 +35,7 @@ COMPONENTS = ("processor", "encode_worker", "pd_worker", "planner")
 
 def beside(settings: CommonSettings) -> tuple[str, ...]:
     """Return the components beside the path that there are by these settings."""
-    return tuple(pool.kind for pool in BESIDE if pool.there(settings))
+    return tuple(pool.kind for pool in OPTIONAL_POOLS if pool.there(settings))
 
 
 class ProbedEndpoint(Protocol):

@@ -1,4 +1,4 @@
-"""Annotates a session's finals: each is followed by an event of its own; no text waits for it."""
+"""Base of annotators: each final is followed by an annotation, and no text waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auricle.protocol.sessions import HandedOver, OpenSession, SegmentFinal, Ses
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-# Why an annotation is missing; otherwise it is the code of the error that was last.
+# Reasons why an annotation is missing; any other reason is the code of the last error.
 BUSY, NO_AUDIO, MOVED, FAILED, STARTING, LATE = (
     *("overloaded", "no_audio", "handed_over", "session_failed", "starting", "deadline"),
 )
@@ -30,13 +30,13 @@ class AnnotationRules:
 
 
 class Annotator:
-    """Puts annotations of one session's finals between its other events.
+    """Inserts annotations of one session's finals into its events.
 
-    Subclasses say what an annotation is. Used on the event loop.
+    Subclasses make the annotations. Used on the event loop.
     """
 
-    name: ClassVar[str]  # of what is made
-    absence: ClassVar[str]  # what the log says of a segment without it
+    name: ClassVar[str]  # of its tasks
+    absence: ClassVar[str]  # end of the log line about a segment without an annotation
 
     def __init__(self, opened: OpenSession, rules: AnnotationRules) -> None:
         self._opened = opened
@@ -45,51 +45,51 @@ class Annotator:
         self._late = LateEvents[int]()
 
     def ended(self, ended: EndedSegment) -> None:
-        """A segment has ended; its final follows."""
+        """Accept an ended segment, whose final follows."""
         self._ended[ended.segment.number] = ended
 
-    def among(
+    def merged(
         self, events: AsyncGenerator[SessionEvent, None]
     ) -> AsyncGenerator[SessionEvent, None]:
-        """Yield the session's events and the annotations, which never hold up another event.
+        """Yield the session's events and the annotations, which delay no event except Done.
 
-        Only Done waits, for what is still under way; each segment has a deadline of its own.
+        Each segment has its own deadline.
         """
-        return self._late.among(events, self._seen, self._lost)
+        return self._late.merged(events, self._seen, self._lost)
 
     async def _annotate(self, final: SegmentFinal, ended: EndedSegment) -> SessionEvent:
         """Make the annotation of a final. It may raise, and TimeoutError at the deadline."""
         raise NotImplementedError
 
     def _missing(self, segment: int, why: str) -> SessionEvent:
-        """Return the event that says why a segment has no annotation."""
+        """Return the event that reports why a segment has no annotation."""
         raise NotImplementedError
 
     def _at_once(self, _final: SegmentFinal, _ended: EndedSegment | None) -> SessionEvent | None:
-        """Return the annotation of a final for which nothing needs to be asked."""
+        """Return the annotation of a final that needs no request."""
         return None
 
     def _seen(self, event: SessionEvent) -> SessionEvent:
-        """Return an event of the session as it is sent."""
+        """Return a session event in the form in which it is sent."""
         if isinstance(event, SegmentFinal):
             self._begin(event)
         return event
 
     def _lost(self, segment: int, last: Last) -> list[SessionEvent]:
-        """Return what is sent instead of an annotation when the session ends before it."""
+        """Return the replacement of an annotation if the session ends before it."""
         return [self._missing(segment, MOVED if isinstance(last, HandedOver) else FAILED)]
 
     def _begin(self, final: SegmentFinal) -> None:
-        """Ask for the annotation of a final, or say at once why there is none."""
+        """Request the annotation of a final, or report at once why it is missing."""
         ended = self._ended.pop(final.segment, None)
         if not final.text:
             return
         if (event := self._at_once(final, ended)) is not None:
-            self._late.tell(event)
+            self._late.add(event)
         elif ended is None:  # all its text was committed on another processor
-            self._late.tell(self._missing(final.segment, NO_AUDIO))
+            self._late.add(self._missing(final.segment, NO_AUDIO))
         elif len(self._late) >= self._rules.at_a_time:
-            self._late.tell(self._missing(final.segment, BUSY))
+            self._late.add(self._missing(final.segment, BUSY))
         else:
             self._late.start(final.segment, partial(self._make, final, ended), self.name)
 
@@ -100,9 +100,9 @@ class Annotator:
 
 
 async def or_missing(making: Awaitable[T], missing: Callable[[str], T], what: str) -> T:
-    """Return what `making` does, or what says why it is `missing`; never raises.
+    """Return the result of `making`; if it fails, log `what` and return `missing(reason)`.
 
-    The session goes on: it must not wait for an event that never comes. The log says `what` failed.
+    Never raises, as the session would wait for the event for ever.
     """
     try:
         return await making

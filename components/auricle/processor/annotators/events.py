@@ -1,4 +1,4 @@
-"""Puts what becomes known late between a session's other events; no event waits for it."""
+"""Inserts late events into a session's event stream without delaying the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class LateEvents(Generic[K]):
-    """The late events of one session, by what each is of: a segment, or a language.
+    """The late events of one session, each keyed by its segment or language.
 
     Used on the event loop.
     """
@@ -27,14 +27,14 @@ class LateEvents(Generic[K]):
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """The number of events in progress."""
         return len(self._waiting)
 
     def __contains__(self, of: K) -> bool:
-        """Whether the event of this is under way."""
+        """Whether the event with this key is in progress."""
         return of in self._waiting
 
-    def tell(self, event: SessionEvent) -> None:
+    def add(self, event: SessionEvent) -> None:
         """Yield an event as soon as possible."""
         self._ready.append(event)
         self._changed.set()
@@ -42,21 +42,21 @@ class LateEvents(Generic[K]):
     def start(
         self, of: K, making: Callable[[], Coroutine[None, None, SessionEvent | None]], name: str
     ) -> None:
-        """Tell what `making` returns once it is there; it must end, and not raise.
+        """Add the event that `making` returns; it must end, and not raise.
 
-        It may return None, if it has told everything itself.
+        It may return None, if it has added its events itself.
         """
 
         async def make() -> None:
             event = await making()
             del self._waiting[of]
             if event is not None:
-                self.tell(event)
+                self.add(event)
             self._changed.set()
 
         self._waiting[of] = asyncio.create_task(make(), name=name)
 
-    async def among(
+    async def merged(
         self,
         events: AsyncGenerator[SessionEvent, None],
         seen: Callable[[SessionEvent], SessionEvent],
@@ -64,8 +64,8 @@ class LateEvents(Generic[K]):
     ) -> AsyncGenerator[SessionEvent, None]:
         """Yield the session's events, as `seen` returns them, and the late ones.
 
-        Only Done waits for what is under way. Before another last event `lost` says what is told
-        instead.
+        Done waits for all events in progress. Another last event cancels them, and `lost` returns
+        their replacements.
         """
         following: asyncio.Task[SessionEvent | None] | None = None
         async with aclosing(events):
@@ -83,18 +83,18 @@ class LateEvents(Generic[K]):
                         async for late in self._rest(event, lost):
                             yield late
                     yield seen(event)
-            finally:  # the generator can be closed only once nobody waits for its next event
+            finally:  # the generator cannot be closed while a task waits for its next event
                 await cancelled([*self._waiting.values(), *([following] if following else [])])
 
     async def _either(self, following: asyncio.Task[SessionEvent | None]) -> bool:
         """Wait for the next event or for a late one; return whether it is the former."""
-        following.add_done_callback(self._look)
+        following.add_done_callback(self._wake)
         await self._changed.wait()
         self._changed.clear()
-        following.remove_done_callback(self._look)
+        following.remove_done_callback(self._wake)
         return following.done()
 
-    def _look(self, _task: object) -> None:
+    def _wake(self, _task: object) -> None:
         self._changed.set()
 
     async def _rest(
@@ -106,7 +106,7 @@ class LateEvents(Generic[K]):
             self._waiting.clear()
             for of in late:
                 for instead in lost(of, event):
-                    self.tell(instead)
+                    self.add(instead)
         while self._waiting or self._ready:
             if self._ready:
                 yield self._ready.popleft()

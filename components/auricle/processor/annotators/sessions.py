@@ -14,7 +14,7 @@ from auricle.annotation.translation.text import Rule, agreement, mask
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import ProcessorSettings
 from auricle.core.errors import BadRequest
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import AnnotationRules
 from auricle.processor.annotators.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
 from auricle.processor.annotators.speech_translations import (
@@ -27,51 +27,51 @@ from auricle.processor.annotators.translations import (
     SessionTranslations,
     TranslationRules,
 )
-from auricle.processor.annotators.words import ASKED, SessionWords, WordAligner
+from auricle.processor.annotators.words import WORDS, SessionWords, WordAligner
 from auricle.processor.pools import Pool
 from auricle.processor.session.open_segment import EndedSegment
 from auricle.protocol.sessions import OpenSession, SessionEvent
 from auricle.transcript.words import NO_ALIGNER
 
-# What is counted of the sessions that ask.
-BESIDE = (ASKED, SPEAKERS, TRANSLATIONS, SPEECH_TRANSLATIONS)
+# Names under which demand is counted.
+ANNOTATIONS = (WORDS, SPEAKERS, TRANSLATIONS, SPEECH_TRANSLATIONS)
 
 
-class Addition(Protocol):
-    """Adds events of its own to a session's."""
+class SessionAnnotator(Protocol):
+    """Adds annotations to a session's events."""
 
     def ended(self, ended: EndedSegment) -> None:
-        """A segment has ended; its final follows."""
+        """Accept an ended segment, whose final follows."""
         ...
 
-    def among(
+    def merged(
         self, events: AsyncGenerator[SessionEvent, None]
     ) -> AsyncGenerator[SessionEvent, None]:
-        """Yield the session's events and its own."""
+        """Yield the session's events and the annotations."""
         ...
 
 
 @dataclass(frozen=True)
-class BesidePath:
-    """The pools beside the path that there are; None for those that there are not."""
+class Annotators:
+    """The optional pools of annotations; None for each that is not configured."""
 
     settings: ProcessorSettings
     prompt: PromptFormat
-    asked: AskedMeter
+    demand: DemandMeter
     aligner: WordAligner | None = None
     diarizer: Pool | None = None
     translator: Pool | None = None
     speech_translator: SpeechTranslator | None = None
     directions: Directions = NO_DIRECTIONS
 
-    def additions(self, request: OpenSession) -> dict[str, Addition]:
-        """Return what a session asks for, by its name in `BESIDE`.
+    def requested(self, request: OpenSession) -> dict[str, SessionAnnotator]:
+        """Return the annotators that a session requests, by name.
 
-        Raises BadRequest if there is no such pool.
+        Raises BadRequest if the pool of one is not configured.
         """
-        found: dict[str, Addition] = {}
+        found: dict[str, SessionAnnotator] = {}
         if request.words:
-            found[ASKED] = self._words(request)
+            found[WORDS] = self._words(request)
         if request.diarize:
             found[SPEAKERS] = self._speakers(request)
         self.directions.check(request.translate, None)
@@ -85,7 +85,7 @@ class BesidePath:
         if self.aligner is None:
             raise BadRequest(NO_ALIGNER)
         rules = AnnotationRules(self.settings.words_deadline_seconds, self.settings.words_at_a_time)
-        return SessionWords(request, rules, self.aligner, self.asked)
+        return SessionWords(request, rules, self.aligner, self.demand)
 
     def _speakers(self, request: OpenSession) -> SessionSpeakers:
         if self.diarizer is None:
@@ -95,12 +95,12 @@ class BesidePath:
             settings.speakers_deadline_seconds, settings.speakers_at_a_time, settings.max_speakers
         )
         language = prompt.check_language(request.language)
-        return SessionSpeakers(request, rules, self.diarizer, prompt, language, self.asked)
+        return SessionSpeakers(request, rules, self.diarizer, prompt, language, self.demand)
 
     def _translations(self, request: OpenSession) -> SessionTranslations:
         if self.translator is None:
             raise BadRequest(NO_TRANSLATOR)
-        return SessionTranslations(request, self._translation_rules, self.translator, self.asked)
+        return SessionTranslations(request, self._translation_rules, self.translator, self.demand)
 
     def _speech_translations(self, request: OpenSession) -> SpeechTranslations:
         if self.speech_translator is None:
@@ -118,7 +118,7 @@ class BesidePath:
 
 
 def translation_rule(settings: ProcessorSettings) -> Rule:
-    """Return the rule that is set for what of a translation is committed."""
+    """Return the configured commit rule of translations."""
     if settings.translation_policy == "agreement":
         return agreement
     return mask(settings.translation_mask_words)

@@ -1,8 +1,8 @@
-"""A session's speakers: each final with text is followed by who said what; no text waits for it.
+"""A session's speakers: an event after each final with text; no text waits for it.
 
-Segments are diarized one after the other, because each needs the voices that are known after the
-one before. These are part of the session's resume point, so that speakers keep their numbers
-wherever the session goes on. What was told is never changed.
+Segments are diarized in order, because each needs the voices known after the one before. These
+voices are part of the session's resume point, so that speakers keep their numbers on every
+processor. Sent speakers are never revised.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.checkpoints.prompt import PromptFormat
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import NO_AUDIO, STARTING, AnnotationRules, Annotator
 from auricle.processor.annotators.words import grid, heard_by
 from auricle.processor.pools import Pool
@@ -67,9 +67,9 @@ def spoken_parts(
 def grid_times(
     pieces: Sequence[str], heard: Sequence[tuple[int, int]], start: int, samples: int
 ) -> list[Said]:
-    """Return the pieces of a text with the times of the decodes by which they were there.
+    """Return the pieces of a text with the times of the decodes in which they first appeared.
 
-    `heard` and `samples` are as in `word_times.grid`.
+    `heard` and `samples` are as in `grid`.
     """
     ends = np.cumsum([len(piece.encode()) for piece in pieces])
     middles = ends - np.diff(ends, prepend=0) / 2
@@ -97,7 +97,7 @@ def _nearest(turns: Sequence[SpeakerTurn], at: float) -> int:
     return min(range(len(turns)), key=lambda n: max(turns[n].start - at, at - turns[n].end, 0))
 
 
-SPEAKERS = "speakers"  # what is asked of the pools beside the path
+SPEAKERS = "speakers"
 NOBODY = "nobody_heard"  # why a segment has no speakers
 
 
@@ -109,9 +109,9 @@ class SpeakerRules(AnnotationRules):
 
 
 class SessionSpeakers(Annotator):
-    """Puts the speakers of one session between its other events.
+    """Inserts the speakers of one session into its events.
 
-    If the session has words, they must be among the events.
+    If the session has words, the events must include them.
     """
 
     name = SPEAKERS
@@ -124,17 +124,17 @@ class SessionSpeakers(Annotator):
         pool: Pool,
         prompt: PromptFormat,
         language: str | None,
-        asked: AskedMeter,
+        demand: DemandMeter,
     ) -> None:
-        """`language` is the one forced by the prompt; `asked` counts what is asked of the pool."""
+        """`language` is the one that the prompt forces."""
         super().__init__(opened, rules)
-        self._asked = asked
+        self._demand = demand
         self._most = rules.most
         self._pool = pool
         self._prompt = prompt
         self._language = language
         self._state = opened.resume.speakers
-        self._turn = asyncio.Lock()  # whoever waits gets it in order
+        self._turn = asyncio.Lock()  # first come, first served
         self._words: dict[int, asyncio.Future[SegmentWords]] = {}
 
     def _seen(self, event: SessionEvent) -> SessionEvent:
@@ -158,7 +158,7 @@ class SessionSpeakers(Annotator):
     async def _annotate(self, final: SegmentFinal, ended: EndedSegment) -> SegmentSpeakers:
         if self._opened.words:
             self._words[final.segment] = asyncio.get_running_loop().create_future()
-        self._asked.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
+        self._demand.speech(SPEAKERS, ended.samples / SAMPLE_RATE)
         try:
             async with asyncio.timeout(self._rules.deadline_seconds), self._turn:
                 if await self._pool.starting():
@@ -167,7 +167,7 @@ class SessionSpeakers(Annotator):
                 self._state = reply.state
             if not reply.turns:
                 return self._missing(final.segment, NOBODY)
-            return await self._told(final, ended, reply)
+            return await self._event(final, ended, reply)
         finally:
             self._words.pop(final.segment, None)
 
@@ -185,7 +185,7 @@ class SessionSpeakers(Annotator):
         seconds = self._rules.deadline_seconds
         return await self._pool.ask(request, DiarizeReply, seconds, "diarizing")
 
-    async def _told(
+    async def _event(
         self, final: SegmentFinal, ended: EndedSegment, reply: DiarizeReply
     ) -> SegmentSpeakers:
         """Return the event of a segment that has speakers, once its words are known."""

@@ -98,11 +98,11 @@ class SpeechTranslator:
         return English(text, repeats is None and reply.finish != "length")
 
 
-SPEECH_TRANSLATIONS = "speech_translations"  # what is asked of the PD pool beside text
+SPEECH_TRANSLATIONS = "speech_translations"
 
 
 class SpeechTranslations(Annotator):
-    """Puts the translations of one session between its other events."""
+    """Inserts the translations of one session into its events."""
 
     name = "translation"
     absence = "is not translated"
@@ -112,13 +112,13 @@ class SpeechTranslations(Annotator):
     ) -> None:
         super().__init__(opened, rules)
         self._translator = translator
-        self._turn = asyncio.Lock()  # whoever waits gets it in order
+        self._turn = asyncio.Lock()  # first come, first served
 
     def _seen(self, event: SessionEvent) -> SessionEvent:
         if isinstance(event, SessionReady):
             for one in self._opened.resume.translations.untranslated:
                 if one.language == ENGLISH and one.source:
-                    self._late.tell(_of_another(one))
+                    self._late.add(_of_another(one))
         return super()._seen(event)
 
     def _missing(self, segment: int, why: str) -> SegmentTranslation:
@@ -131,7 +131,7 @@ class SpeechTranslations(Annotator):
         return self._missing(final.segment, SAME) if same else None
 
     def _lost(self, segment: int, last: Last) -> list[SessionEvent]:
-        # Whoever goes on with a session says itself what is missing of it.
+        # The session's next processor reports the missing ones.
         return [] if isinstance(last, HandedOver) else super()._lost(segment, last)
 
     async def _annotate(self, final: SegmentFinal, ended: EndedSegment) -> SegmentTranslation:

@@ -1,7 +1,6 @@
-"""One target language of a session: what is still to be translated into it. No I/O, no clock.
+"""The queue of segments to be translated into one target language. No I/O, no clock.
 
-Segments are translated in order. Of the open one only the newest source counts: what came before
-it was asked for is never asked for.
+Segments are translated in order. Of the open segment only the newest text is translated.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ BUSY = "overloaded"
 
 @dataclass(eq=False)
 class Source:
-    """A segment: its text so far, and whether that is all; `by` is the deadline of its translation.
+    """A segment: its text so far, and whether it is `whole`; `by` is its translation's deadline.
 
-    `asked` is the text that was asked for last; without `hopeful` nothing is asked before the text
-    is whole.
+    `asked` is the text of the last request. Unless `hopeful`, requests wait until the text is
+    whole.
     """
 
     segment: int
@@ -43,11 +42,11 @@ class Source:
 
 
 class TranslationTarget:
-    """Segments to be translated into `language`, and what becomes of them."""
+    """Segments to be translated into `language`, and the events of their translations."""
 
     def __init__(self, language: str, rule: Rule, most_waiting: int, begun: Translating) -> None:
-        """`begun` is what was told before this session came here; `most_waiting` final segments may
-        wait for their translations."""
+        """`begun` is the state when the session came to this processor; at most `most_waiting`
+        final segments wait for their translations."""
         self.language = language
         self.context: Pairs = begun.before.get(language, ())
         self._rule = rule
@@ -60,19 +59,18 @@ class TranslationTarget:
         }
 
     def resume(self, one: Untranslated, by: float) -> None:
-        """Go on with a segment whose text was final elsewhere."""
+        """Continue a segment whose text became final on another processor."""
         told = GrowingTranslation(one.committed, one.committed)
         self._sources.append(Source(one.segment, told, one.source, one.spoken, True, by))
 
-    def heard(self, segment: int, text: str, language: str) -> None:
-        """The open segment has this text so far, of whole words only."""
+    def grown(self, segment: int, text: str, language: str) -> None:
+        """Set the open segment's text so far, whole words only."""
         source = self._source(segment)
         if len(text) > len(source.text):
             source.text, source.language = text, language
 
     def ended(self, segment: int, text: str, language: str, by: float) -> SegmentTranslation | None:
-        """The segment's text is final. Return what is told instead of its translation, if it gets
-        none."""
+        """Set the segment's final text. Return the last event if it is not translated."""
         source = self._source(segment)
         source.text, source.language = text, language
         missing = ""
@@ -89,16 +87,15 @@ class TranslationTarget:
         return None
 
     def next(self) -> Source | None:
-        """Return the segment whose translation is to be asked for, oldest first; None if there is
-        none before more text comes."""
+        """Return the oldest segment to translate now; None if more text must come first."""
         return next((one for one in self._sources if one.whole or _worth_asking(one, self)), None)
 
     def answered(
         self, source: Source, whole: bool, reply: TranslateReply
     ) -> SegmentTranslation | None:
-        """A request has been answered, made when `source` was `whole` or not; return what is told.
+        """Take the answer to a request, made when `source` was `whole` or not; return its event.
 
-        An answer that says nothing new is told only if it is the last.
+        An answer without new text has an event only if it is the last one.
         """
         if source not in self._sources:
             return None
@@ -114,7 +111,7 @@ class TranslationTarget:
         return self._told(source)
 
     def failed(self, source: Source, whole: bool, code: str) -> SegmentTranslation | None:
-        """A request has failed for good; return what is told."""
+        """Take a request's failure after all retries; return its event."""
         if whole:
             return self.gone(source, code)
         source.hopeful = code == BUSY  # a full pool may have room for more text, later
@@ -147,7 +144,7 @@ class TranslationTarget:
 def request_for(
     opened: OpenSession, target: TranslationTarget, source: Source, *, whole: bool
 ) -> TranslateRequest:
-    """Return the request for a segment's translation, which goes on after what was told."""
+    """Return the request for a segment's translation, which continues its committed text."""
     return TranslateRequest(
         session=opened.session,
         tenant=opened.tenant,

@@ -1,7 +1,7 @@
-"""A session's translations come between its other events, and no text waits for them.
+"""Inserts translations into a session's events; no text waits for them.
 
-Each target language has one request under way at a time. What is committed of a translation is
-never taken back, whatever dies: it is known to whoever told it, and each request names it.
+Each target language has one request in progress at a time. Committed text of a translation is never
+revised, whichever process fails: it is in the resume point, and each request repeats it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from auricle.annotation.translation.text import Rule, whole_words
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import unless
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import FAILED, STARTING, AnnotationRules, or_missing
 from auricle.processor.annotators.events import Last, LateEvents
 from auricle.processor.annotators.translation_target import Source, TranslationTarget, request_for
@@ -31,30 +31,29 @@ from auricle.protocol.sessions import (
     SessionReady,
 )
 
-TRANSLATIONS = "translations"  # what is asked of the pools beside the path
+TRANSLATIONS = "translations"
 
 
 @dataclass(frozen=True)
 class TranslationRules(AnnotationRules):
-    """`rule` says what of a hypothesis is committed before the text is final."""
+    """`rule` returns the part of a hypothesis that is committed before the text is final."""
 
     rule: Rule
 
 
 class SessionTranslations:
-    """Puts the translations of one session between its other events. Used on the event loop."""
+    """Inserts the translations of one session into its events. Used on the event loop."""
 
     def __init__(
         self,
         opened: OpenSession,
         rules: TranslationRules,
         pool: Pool,
-        asked: AskedMeter,
+        demand: DemandMeter,
     ) -> None:
-        """`asked` counts what is asked of the pool."""
         self._opened = opened
         self._rules = rules
-        self._asked = asked
+        self._demand = demand
         self._late = LateEvents[str]()
         begun = opened.resume.translations
         self._languages = [
@@ -66,21 +65,20 @@ class SessionTranslations:
         ]
 
     def ended(self, ended: EndedSegment) -> None:
-        """A segment has ended; its final follows."""
-        # Each language is work of its own.
+        """Count the demand of an ended segment, whose final follows."""
         seconds = len(self._languages) * ended.samples / SAMPLE_RATE
-        self._asked.speech(TRANSLATIONS, seconds)
+        self._demand.speech(TRANSLATIONS, seconds)
 
-    async def among(
+    async def merged(
         self, events: AsyncGenerator[SessionEvent, None]
     ) -> AsyncGenerator[SessionEvent, None]:
-        """Yield the session's events and its translations, which never hold up another event.
+        """Yield the session's events and its translations, which delay no event except Done.
 
-        Only Done waits, for what is still under way; each segment has a deadline of its own.
+        Each segment has its own deadline.
         """
         try:
-            async with aclosing(self._late.among(events, self._seen, self._lost)) as told:
-                async for event in told:
+            async with aclosing(self._late.merged(events, self._seen, self._lost)) as merged:
+                async for event in merged:
                     yield event
         finally:
             for language in self._languages:
@@ -92,14 +90,14 @@ class SessionTranslations:
         return event
 
     def _lost(self, code: str, last: Last) -> list[SessionEvent]:
-        if isinstance(last, HandedOver):  # whoever goes on with the session translates the rest
+        if isinstance(last, HandedOver):  # the session's next processor translates the rest
             return []
         language = next(one for one in self._languages if one.target.language == code)
         return [*language.target.all_gone(FAILED)]
 
 
 class _Language:
-    """The work for one target language: a task that runs while there is something to ask for."""
+    """The work for one target language: a task that runs while there is text to translate."""
 
     def __init__(
         self,
@@ -113,7 +111,7 @@ class _Language:
         self._opened = opened
         self._seconds = seconds
         self._pool = pool
-        # Stays with one worker, as long as that one answers: it has the prompt's KV.
+        # Stays on one worker, which has the prompt's KV, while it answers.
         self._placement = pool.placement()
         self._late = late
         self._too_old = asyncio.Event()  # the answer that an open segment waits for
@@ -123,7 +121,7 @@ class _Language:
         self._placement.leave()
 
     def seen(self, event: SessionEvent) -> None:
-        """The session tells this event."""
+        """Take an event of the session."""
         by = asyncio.get_running_loop().time() + self._seconds
         if isinstance(event, SessionReady):
             for one in self._opened.resume.translations.untranslated:
@@ -131,11 +129,11 @@ class _Language:
                     self.target.resume(one, by)
         elif isinstance(event, SegmentPartial):
             text = whole_words(event.committed, event.partial)
-            self.target.heard(event.segment, text, event.language)
+            self.target.grown(event.segment, text, event.language)
         elif isinstance(event, SegmentFinal):
             instead = self.target.ended(event.segment, event.text, event.language, by)
             if instead is not None:
-                self._late.tell(instead)
+                self._late.add(instead)
             self._too_old.set()
         if self.target.language not in self._late and self.target.next() is not None:
             self._late.start(self.target.language, self._work, "translation")
@@ -148,9 +146,9 @@ class _Language:
         whole = source.whole
         missing = partial(self.target.failed, source, whole)
         what = f"segment {source.segment} is not translated"
-        told = await or_missing(self._answer(source, whole), missing, what)
-        if told is not None:
-            self._late.tell(told)
+        event = await or_missing(self._answer(source, whole), missing, what)
+        if event is not None:
+            self._late.add(event)
 
     async def _answer(self, source: Source, whole: bool) -> SegmentTranslation | None:
         if await self._pool.starting():
@@ -159,7 +157,7 @@ class _Language:
         return None if reply is None else self.target.answered(source, whole, reply)
 
     async def _reply(self, source: Source, whole: bool) -> TranslateReply | None:
-        """Ask for a segment; return None if its text became final meanwhile."""
+        """Request a segment's translation; return None if its text became final meanwhile."""
         source.asked = source.text
         request = request_for(self._opened, self.target, source, whole=whole)
         ask = partial(self._placement.ask, request, TranslateReply)

@@ -1,4 +1,4 @@
-"""A session's words: each final with text is followed by its own, and no text waits for them."""
+"""A session's words: an event after each final with text; no text waits for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auricle.audio.pcm import milliseconds
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.core.aio import in_thread
 from auricle.core.errors import AuricleError, WindowsMissing
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import STARTING, AnnotationRules, Annotator
 from auricle.processor.pools import EncodePool, Placement, Pool
 from auricle.processor.segment_encoder import SegmentEncoder
@@ -33,11 +33,11 @@ from auricle.protocol.sessions import (
 from auricle.protocol.stream import Word
 from auricle.transcript.words import AlignedPiece, aligned_languages, pieces
 
-# When the words of a segment were said: from the aligner's answer, or from the commit grid.
+# Times of a segment's words: from the aligner, or from the commit grid. No I/O.
 #
-# No I/O. The commit grid is what decodes tell by the way: a token that has been there since the
-# decode of the first two seconds was said within them. Between the ends of decodes, time is shared
-# out by the length of the text. It is as coarse as decodes are apart, and says so.
+# The commit grid follows from the decodes: a token that has not changed since the decode of the
+# first two seconds was spoken within them. Between two decodes, times are interpolated by the
+# length of the text. Its resolution is the interval between decodes, and events name their source.
 
 _LONGEST_CHARACTER = 4  # bytes
 
@@ -76,15 +76,15 @@ def commit_grid(
     heard: Sequence[tuple[int, int]],
     confidences: Confidences,
 ) -> tuple[Word, ...]:
-    """Return words with the times of the decodes by which they were there.
+    """Return words with the times of the decodes in which they first appeared.
 
     `heard` and `samples` are as in `grid`.
     """
     total = sum(len(piece.text.encode()) for piece in split)
-    said_by = grid(heard, total, samples)
+    sample_of = grid(heard, total, samples)
 
     def at_byte(position: int) -> int:
-        return milliseconds(start + int(said_by(position)))
+        return milliseconds(start + int(sample_of(position)))
 
     words: list[Word] = []
     position = 0
@@ -97,16 +97,16 @@ def commit_grid(
 
 
 def grid(heard: Sequence[tuple[int, int]], total: int, samples: int) -> Callable[[Any], Any]:
-    """Return the sample of a segment by which so many of its text's `total` bytes had been said.
+    """Return the function from a byte of a text of `total` bytes to the sample where it was spoken.
 
     `heard` has, token by token, the bytes of the text so far and the sample of the segment by
-    which the token had been said; the last one may end within a character, before which the text
-    ends. If it is of another text, that is spread over the segment's `samples`.
+    which the token was spoken; the last token may end within a character, before which the text
+    ends. If it is of another text, the text is spread over the segment's `samples`.
     """
     known = [(min(size, total), sample) for size, sample in heard]
     if not heard or not 0 <= heard[-1][0] - total < _LONGEST_CHARACTER:
         known = [(total, samples)]
-    # Of several tokens heard at once, the last: until there, time is shared out.
+    # Of several tokens of one decode, the last one; times before it are interpolated.
     until = {min(sample, samples): size for size, sample in known}
     return partial(np.interp, xp=[0, *until.values()], fp=[0, *until])
 
@@ -115,7 +115,7 @@ def heard_by(
     pieces: Iterable[tuple[int, bytes]], established: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Return, for each piece of a text, the bytes up to its end and the sample by which it was
-    said: that of its token, by whose number the sample is `established`.
+    spoken; `established` has the samples by token.
     """
     size, found = 0, []
     for at, data in pieces:
@@ -124,7 +124,7 @@ def heard_by(
     return found
 
 
-# Aligns a final segment: has its audio encoded for the aligner, and asks an align worker.
+# Aligns a final segment: its audio is encoded for the aligner, then an align worker is called.
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,8 @@ class WordAligner:
         """`checkpoint` is the aligner's, which both pools serve. `encoded`: it is the model's, so
         that `encode_pool` has encoded a final's windows for text.
 
-        `encode_pool` makes one attempt at a time: those of `pool` are around it, so that the last
-        error is known when time is up.
+        `encode_pool` makes one attempt at a time within the attempts of `pool`, so that the last
+        error is known at the deadline.
         """
         self._geometry = checkpoint.geometry
         self._fingerprint = checkpoint.fingerprint
@@ -179,7 +179,7 @@ class WordAligner:
         return language in self._languages
 
     async def starting(self) -> bool:
-        """Whether a pool was empty and has no worker yet, so that there is nobody to wait for.
+        """Whether a pool was empty and its first worker is still starting.
 
         Raises AuricleError if discovery cannot be followed.
         """
@@ -188,8 +188,8 @@ class WordAligner:
     async def times(self, spoken: FinalSegment, seconds: float) -> tuple[int, ...]:
         """Return begin and end of each word, in milliseconds from the segment's start.
 
-        Retries on other workers. Raises AuricleError: after `seconds` the last one that there
-        was, or DeadlineExceeded.
+        Retries on other workers. Raises AuricleError: after `seconds` the last error, or
+        DeadlineExceeded.
         """
         alignment = await self._alignment(spoken)
         try:
@@ -286,16 +286,16 @@ class _Alignment:
 
 
 LANGUAGE = "language"  # why a segment has no aligned times
-ASKED = "words"  # of the pools beside the path
+WORDS = "words"
 
 
 class SessionWords(Annotator):
-    """Puts the words of one session between its other events.
+    """Inserts the words of one session into its events.
 
-    Finals must have words with the times of decodes, whose confidence those that follow have.
+    Finals must have words with the times of decodes, from which aligned words take the confidence.
     """
 
-    name = ASKED
+    name = WORDS
     absence = "has no words"
 
     def __init__(
@@ -303,16 +303,15 @@ class SessionWords(Annotator):
         opened: OpenSession,
         rules: AnnotationRules,
         aligner: WordAligner,
-        asked: AskedMeter,
+        demand: DemandMeter,
     ) -> None:
-        """`asked` counts what is asked of the pool."""
         super().__init__(opened, rules)
-        self._asked = asked
+        self._demand = demand
         self._aligner = aligner
 
     def _seen(self, event: SessionEvent) -> SessionEvent:
         super()._seen(event)
-        # Its rough words only if they were asked for as well.
+        # Words of the commit grid stay only if the session requested them, too.
         if isinstance(event, SegmentFinal) and event.words and not self._opened.grid_words:
             return replace(event, words=())
         return event
@@ -344,7 +343,7 @@ class SessionWords(Annotator):
             language=final.language,
             encoder=ended.encoder,
         )
-        self._asked.speech(ASKED, ended.samples / SAMPLE_RATE)
+        self._demand.speech(WORDS, ended.samples / SAMPLE_RATE)
         if await self._aligner.starting():
             return self._missing(final.segment, STARTING)
         times = await self._aligner.times(spoken, self._rules.deadline_seconds)
@@ -358,7 +357,7 @@ Tokens = tuple[int, ...]
 
 
 class Pieces(Protocol):
-    """The part of `checkpoint.prompt.PromptFormat` that is needed here."""
+    """The part of `PromptFormat` that is needed here."""
 
     def pieces(self, tokens: Tokens, language: str | None) -> list[tuple[int, bytes]]:
         """Return the text of an answer token by token: each one's index and its bytes."""
@@ -368,12 +367,11 @@ class Pieces(Protocol):
 class Scores:
     """Keeps each token's log probability from the decode that generated it.
 
-    Committed tokens are not generated again. Those that another processor committed are not
-    known here.
+    Committed tokens are not generated again. Those that another processor committed have none.
     """
 
     def __init__(self, prompt: Pieces, language: str | None) -> None:
-        """`language` is the one forced by the prompt."""
+        """`language` is the one that the prompt forces."""
         self._prompt = prompt
         self._language = language
         self._logprobs: tuple[float | None, ...] = ()
@@ -382,7 +380,7 @@ class Scores:
     def decoded(self, committed: Tokens, tokens: Tokens, logprobs: tuple[float, ...]) -> None:
         """Take the result of a decode: `tokens` follow those `committed` before it.
 
-        A segment's first decode follows none, or those of another processor.
+        At a segment's first decode, these are from another processor, or none.
         """
         known = self._logprobs[: len(committed)]
         self._logprobs = known + (None,) * (len(committed) - len(known)) + logprobs

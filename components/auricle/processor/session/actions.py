@@ -14,9 +14,9 @@ class DecodeTask:
     `head` precedes the audio and `tail` follows it. `final`: the answer ends the segment.
     `draft` is the part of the last hypothesis that is decoded again, for speculative decoding.
     `trace` is the W3C traceparent of the parent span, or empty. `background`: it yields to live
-    sessions, because its client is ahead of real time. `logprobs`: the answer has those of its
-    tokens. `plain_head` is the head without the client's context, None if it gave none. With
-    `allowed` the answer has these tokens only.
+    sessions, because its client is ahead of real time. `logprobs`: the answer has the log
+    probabilities of its tokens. `plain_head` is the head without the client's context, None if it
+    gave none. With `allowed` the answer has these tokens only.
     """
 
     head: tuple[int, ...]

@@ -91,7 +91,7 @@ class OpenSegment:
 
 @dataclass(frozen=True)
 class EndedSegment:
-    """A segment of so many samples that has had its last decode; `encoder` has its windows."""
+    """A segment of `samples` samples after its last decode; `encoder` has its windows."""
 
     segment: OpenSegment
     samples: int

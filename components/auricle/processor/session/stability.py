@@ -94,15 +94,15 @@ def resumed(committed: Tokens, committed_before: int, unfixed_decodes: int) -> S
 #
 # Such an answer must not be committed, as it would be forced on all decodes that follow.
 
-# So many repetitions of the same tokens are a loop, if they are so many tokens together: people
-# repeat a word a few times, and say a number of equal digits.
+# Repetitions of the same tokens are a loop from this count and this total length on: people repeat
+# a word a few times, and dictate several equal digits.
 _REPETITIONS = 4
 _REPEATED_TOKENS = 16
 _LONGEST_PERIOD = 64
 
 
 def loop_start(tokens: Sequence[int]) -> int | None:
-    """Return where the first repetition begins that goes on to the end; None if there is none."""
+    """Return the start of the first repetition that lasts until the end, or None."""
     for period in range(1, min(_LONGEST_PERIOD, len(tokens) // _REPETITIONS) + 1):
         equal = 0
         while equal < len(tokens) - period and tokens[-1 - equal] == tokens[-1 - equal - period]:
@@ -114,10 +114,10 @@ def loop_start(tokens: Sequence[int]) -> int | None:
 
 
 def sound_tokens(tokens: Sequence[int], whole: bool, before: Stability) -> int:
-    """Return how many tokens of an answer count: all, or those before a loop.
+    """Return the number of valid tokens of an answer: all of them, or the tokens before a loop.
 
-    Without `whole`, the answer met its limit; where nothing is repeated, what it has in common with
-    the hypothesis `before` counts.
+    Without `whole`, the answer met its limit. If nothing is repeated, its common prefix with the
+    hypothesis `before` is valid.
     """
     if (start := loop_start(tokens)) is not None:
         return start

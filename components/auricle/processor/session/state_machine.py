@@ -117,9 +117,9 @@ class SessionStateMachine:
     def decoded(self, tokens: tuple[int, ...], *, whole: bool = True) -> int:
         """End the decode in progress; `tokens` follow the committed ones.
 
-        Without `whole`, the answer met its limit. Such an answer, and one that repeats itself, is
-        neither shown nor committed; of a segment's last one, what comes before counts. Without the
-        rule `loop_guard` all tokens count. Returns how many of the tokens count.
+        Without `whole`, the answer met its limit. A partial answer that met its limit or repeats
+        itself is dropped; of such a final the valid prefix counts. Without the rule `loop_guard`
+        all tokens count. Returns the number of tokens that count.
         """
         decode, segment = self._finished_decode(), self.segment
         guarded = self._rules.loop_guard
@@ -150,7 +150,7 @@ class SessionStateMachine:
         self._finished_decode()
 
     def encoded_ahead(self) -> None:
-        """End encoding ahead, however it ended; decodes encode what is missing."""
+        """End encoding ahead, also if it failed: decodes encode the missing blocks."""
         self._under_way = None
 
     def failed(self, error: AuricleError) -> None:

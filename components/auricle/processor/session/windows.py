@@ -20,7 +20,7 @@ from auricle.checkpoints.whole_chunks import SILENT, silence_floor
 from auricle.core.errors import ProtocolError
 from auricle.embeddings.layout import CONTENT_BYTES, tenant_mark
 
-# What a segment's audio is divided into; a window's key identifies its embeddings.
+# A segment's audio is divided into windows, and a window's key identifies its embeddings.
 #
 # The key is a hash of everything that the embeddings depend on: the checkpoint, the dtype, the
 # unclamped log-mel and the clamp floor (the segment's maximum − 8). The floor is included only if
@@ -67,8 +67,8 @@ class Window:
     """One encoder window: `frames` are unclamped log-mel, (n, 128) float32.
 
     Values are clamped to at least `floor` before the encoder, which returns `embeddings` rows.
-    `partial`: later audio may change or extend the frames. `context` blocks come before those of
-    the window itself, which an encoder needs that has forgotten the audio before it.
+    `partial`: later audio may change or extend the frames. The first `context` blocks are earlier
+    audio, for an encoder that has evicted it.
     """
 
     index: int
@@ -86,14 +86,14 @@ def hash_of(block: npt.NDArray[np.float32]) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(block).data, digest_size=CONTENT_BYTES).digest()
 
 
-# Windows of a segment for an encoder that hears each position by what was before it.
+# Windows of a segment for a causal encoder.
 #
-# A block's key is of its frames and of all blocks before it, so it determines what the encoder
-# makes of it. An encoder that has not kept what came before begins some blocks earlier, with
-# nothing before them: these have keys that say so, all but the last, on which the beginning has no
-# influence.
+# A block's key covers its frames and all earlier blocks, so it determines the encoder's output. An
+# encoder that has evicted its state restarts some blocks earlier, without earlier audio. The keys
+# of these blocks differ for that reason, except for the last one, whose output does not depend on
+# the start.
 
-_UNCLAMPED = -np.inf  # the floor of what is not clamped
+_UNCLAMPED = -np.inf
 _BEGINNING = b""
 
 
@@ -108,7 +108,7 @@ class CausalWindows:
         self._windows: list[Window] = []  # the finished ones
 
     def of(self, frames: Frames) -> tuple[Window, ...]:
-        """Return the windows of a segment's frames, each of which is final."""
+        """Return the windows of a segment's frames, all final."""
         size, span = self._geometry.block_frames, self._geometry.window_frames
         for at in range(len(self._blocks) * size, len(frames) - size + 1, size):
             self._add_block(frames[at : at + size].copy())
@@ -132,7 +132,7 @@ class CausalWindows:
         return Block(self._scheme.key([before, digest], len(frames), None), frames, final)
 
     def _window(self, index: int, rest: Frames | None) -> Window:
-        """Return a window: a whole one, or the last, of which `rest` is there."""
+        """Return a whole window, or the last one with the frames `rest`."""
         size = self._geometry.block_frames
         first = index * self._geometry.window_frames // size
         count = (self._geometry.window_frames if rest is None else len(rest)) // size
@@ -190,7 +190,7 @@ class MelChunk:
 
 
 class ChunkedMel:
-    """Computes the features of a segment's chunks; those of a whole chunk once.
+    """Computes the features of a segment's chunks, each whole chunk once.
 
     `size` is a chunk's in samples, `lookahead` in frames, `bins` the width of a frame. Not
     thread-safe.
@@ -226,7 +226,7 @@ class ChunkedMel:
 
 
 class _Growing:
-    """An array that grows at its end; appending costs what is appended, on average."""
+    """An array that grows at its end, in amortized linear time."""
 
     def __init__(self, empty: npt.NDArray[Any]) -> None:
         self._values = empty
@@ -243,7 +243,7 @@ class _Growing:
 
     @property
     def values(self) -> npt.NDArray[Any]:
-        """What was put, as a view; what is put later over an index shows in it."""
+        """A view of the values; later calls of `put` may change it."""
         return self._values[: self._length]
 
 
@@ -328,7 +328,7 @@ class SegmentAudio:
     """The samples or features of one open segment, and its windows.
 
     `windows` computes log-mel, and is called in a worker thread if that takes long. Copies made by
-    `encoded_by` share what is computed, and take turns. Otherwise it is not thread-safe: nothing
+    `encoded_by` share computed features, and take turns. Otherwise it is not thread-safe: nothing
     may be appended before `windows` has returned.
     """
 
@@ -389,8 +389,7 @@ class SegmentAudio:
         """
         if self._geometry.front_end != "whisper":
             raise ProtocolError(
-                "this server's model takes other features than those of a whole segment: "
-                "send samples"
+                "this server's model does not accept features of a whole segment: send samples"
             )
         if isinstance(self._source, PcmSource):
             if self._source.samples:
@@ -526,5 +525,5 @@ class SegmentAudio:
 
 
 def _floor(maximum: float) -> float:
-    """Return what the values below are raised to."""
+    """Return the value to which lower ones are clamped."""
     return float(np.float32(np.float32(maximum) - np.float32(CLAMP_RANGE)))

@@ -23,7 +23,7 @@ from auricle.load.reports import PoolKind
 from auricle.processor.annotators.sessions import translation_rule
 from auricle.processor.annotators.translation_target import Source, TranslationTarget, request_for
 from auricle.processor.annotators.words import FinalSegment, WordAligner
-from auricle.processor.pools import EncodePool, Placement, Pool, TranslatePool
+from auricle.processor.pools import EncodePool, Placement, Pool
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.protocol.annotation import TranslateReply, Translating
 from auricle.protocol.sessions import OpenSession
@@ -135,7 +135,7 @@ class TranslateAsking:
         self._names = itertools.count()
         self._patience = settings.translation_deadline_seconds
         client = runtime.client("translate_worker", "generate")
-        self._pool = TranslatePool(client, self._patience, settings.attempts)
+        self._pool = Pool(client, self._patience, settings.attempts, leaves_at_once=True)
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""
@@ -179,7 +179,7 @@ def _sources(
     for step in range(1, steps):
         committed = said.text[: last_cut(said.text, len(said.text) * step // steps)]
         if committed:
-            target.heard(segment, committed, said.language)
+            target.grown(segment, committed, said.language)
         yield target.next()
     target.ended(segment, said.text, said.language, math.inf)
     yield target.next()

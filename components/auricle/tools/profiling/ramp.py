@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from auricle.core.aio import cancelled, within
 from auricle.core.errors import AuricleError
 from auricle.dynamo import Runtime
-from auricle.load.pools import PATH
+from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
 from auricle.tools.profiling.levels import Level, Progress, beyond, level_of, without_request_lines
 from auricle.tools.profiling.synthetic_speakers import Cast, SpeakerGroup, Stage
@@ -157,7 +157,7 @@ class Ramp:
         self._cast = Cast(runtime, stage)
         self._helpers: list[Helper] = []
         self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
-        for pool in PATH:
+        for pool in REQUIRED_POOLS:
             runtime.subscribe(pool.kind, LOAD_TOPIC, WorkerLoad, self._heard)
         # Long enough for a percentile, and for every speaker to begin a segment or two.
         interval = stage.settings.load_report_seconds

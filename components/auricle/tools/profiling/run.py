@@ -29,7 +29,7 @@ from auricle.launcher.model_folders import place_models
 from auricle.launcher.serve import serve
 from auricle.launcher.supervisor import Supervisor
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile
-from auricle.load.pools import BESIDE, PATH, POOLS
+from auricle.load.pools import OPTIONAL_POOLS, POOLS, REQUIRED_POOLS
 from auricle.load.reports import PoolKind
 from auricle.process.device_faults import described, visible_gpus
 from auricle.tools.profiling.annotation_load import costs_of
@@ -101,7 +101,7 @@ async def profile(
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
             }
-    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in PATH)
+    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in REQUIRED_POOLS)
     profiled = CapacityProfile(
         checkpoint=checkpoint.fingerprint,
         machine=_machine(together["PdWorker"].processes),
@@ -150,9 +150,9 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
     """Return what is measured together, by component: a worker with an engine carries less beside
     others on its device."""
     common = settings_for("Processor", sections, source)
-    there = [one for one in BESIDE if one.there(common)]
+    there = [one for one in OPTIONAL_POOLS if one.there(common)]
     found = {}
-    for pool in (*PATH, *there):
+    for pool in (*REQUIRED_POOLS, *there):
         own = settings_for(pool.component, sections, source)
         found[pool.component] = Together(getattr(own, "processes_per_device", 1), own.gpus)
     return found
@@ -168,14 +168,14 @@ async def _measure(
         stage,
         lambda line: console.print(line, highlight=False),
         moved,
-        ramps=len(PATH) * len(_SEGMENT_SECONDS),
+        ramps=len(REQUIRED_POOLS) * len(_SEGMENT_SECONDS),
     )
     try:
         await ramp.ready()
         alone = await ramp.alone(_SEGMENT_SECONDS[-1])
         target = stage.settings.target_chunk_ms / 1000
         found: dict[PoolKind, Measured] = {}
-        for kind in (pool.kind for pool in PATH):
+        for kind in (pool.kind for pool in REQUIRED_POOLS):
             # Divides the target between the pools in proportion to their unloaded times.
             limit = target * alone[kind] / sum(alone.values())
             measured = [await ramp.levels(kind, s, limit) for s in _SEGMENT_SECONDS]

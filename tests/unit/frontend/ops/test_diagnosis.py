@@ -211,7 +211,7 @@ async def test_a_process_says_what_it_is_on_the_endpoint_that_says_that_it_lives
     assert (said.pid, said.clock, said.draining) == (os.getpid(), 7.0, False)
     assert said.versions["auricle"] == __version__
     assert {"dynamo", "nixl", "torch", "vllm"} <= said.versions.keys()
-    description.drain = Drain(lambda: 0, told_seconds=0.0, deadline=0.0)
+    description.drain = Drain(lambda: 0, notice_seconds=0.0, deadline=0.0)
     description.drain.started = True
     assert description.now().draining
 

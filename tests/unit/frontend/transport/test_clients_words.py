@@ -26,7 +26,7 @@ from auricle.dynamo.handling import Route, handler
 from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.remote import RemoteEndpoint
 from auricle.dynamo.secrets import Secrets
-from auricle.dynamo.signing import Opener, Sealer
+from auricle.dynamo.signing import Signer, Verifier
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
 from auricle.frontend.protocols.realtime.socket import RealtimeWorker
 from auricle.frontend.recordings.transcriber import RecordingSegment, Whole
@@ -103,8 +103,8 @@ def secrets(tmp_path: Path) -> Secrets:
 async def answers(route: Route, request: bytes, secrets: Secrets) -> list[Any]:
     """What an endpoint answers to a request of its deployment."""
     receiver = "auricle.processor.admit/1"
-    handle = handler(route, Opener(secrets, receiver), Refusals(CollectorRegistry()))
-    message = sealed_to_wire(Sealer(secrets).seal(request, receiver))
+    handle = handler(route, Verifier(secrets, receiver), Refusals(CollectorRegistry()))
+    message = sealed_to_wire(Signer(secrets).seal(request, receiver))
     return [reply async for reply in handle(message, Stopped())]
 
 
@@ -145,7 +145,7 @@ class Broken:
 async def test_the_transports_words_stay_in_the_log(
     caplog: pytest.LogCaptureFixture, secrets: Secrets
 ) -> None:
-    endpoint = RemoteEndpoint(Broken(), "auricle.processor.admit", Sealer(secrets))
+    endpoint = RemoteEndpoint(Broken(), "auricle.processor.admit", Signer(secrets))
     message = AdmitSession("tenant", "sess_1")
     with pytest.raises(WorkerUnavailable) as failed:
         await endpoint.call(message, Admitted, 1, 1.0)

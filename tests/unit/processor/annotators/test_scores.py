@@ -1,4 +1,4 @@
-"""The log probabilities of tokens: from decode to decode, and as clients are told them."""
+"""The log probabilities of tokens: across decodes, and as clients receive them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from auricle.audio.features import FeaturePacket
 from auricle.core.errors import AuricleError, WorkerUnavailable
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.speakers import SessionSpeakers, SpeakerRules
 from auricle.processor.session.open_segment import EndedSegment, OpenSegment
 from auricle.processor.session.stability import Stability
@@ -78,11 +78,11 @@ def segment(number: int, text: str = "") -> OpenSegment:
 
 
 class Session:
-    """Events from a list, each of which may have to be let through."""
+    """Events from a list, which may be held back one by one."""
 
     def __init__(self, diarizer: Diarizer, opened: OpenSession = OPENED) -> None:
         self.speakers = SessionSpeakers(
-            *(opened, SpeakerRules(5.0, 4, 8), diarizer, PROMPT, None, AskedMeter())  # type: ignore[arg-type]
+            *(opened, SpeakerRules(5.0, 4, 8), diarizer, PROMPT, None, DemandMeter())  # type: ignore[arg-type]
         )
         self.gates: dict[int, asyncio.Event] = {}
 
@@ -94,11 +94,11 @@ class Session:
                 self.speakers.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
-    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
-        return self.speakers.among(self._events(given))
+    def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self.speakers.merged(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
 
@@ -118,7 +118,7 @@ async def test_each_final_is_followed_by_its_speakers_and_done_waits_for_them() 
 async def test_segments_are_diarized_in_order_with_the_state_after_the_one_before() -> None:
     diarizer = Diarizer()
     diarizer.gates = {0: asyncio.Event()}
-    events = Session(diarizer).among(final(0), final(1), DONE)
+    events = Session(diarizer).merged(final(0), final(1), DONE)
     assert [type(await anext(events)) for _ in range(2)] == [SegmentFinal, SegmentFinal]
     await diarizer.called.wait()
     assert len(diarizer.asked) == 1
@@ -133,7 +133,7 @@ async def test_segments_are_diarized_in_order_with_the_state_after_the_one_befor
 async def test_what_is_told_after_has_the_state_to_resume_with() -> None:
     session = Session(Diarizer(), opened=replace(OPENED, resume=ResumePoint(speakers=b"+")))
     session.gates[1] = asyncio.Event()
-    events = session.among(
+    events = session.merged(
         final(0), SegmentPartial(1, "", "two", 640, "English", POINT), HandedOver(POINT)
     )
     first = await anext(events)
@@ -183,7 +183,7 @@ async def test_without_audio_there_are_no_speakers() -> None:
         yield final(1)
         yield DONE
 
-    told = speakers([event async for event in session.speakers.among(events())])
+    told = speakers([event async for event in session.speakers.merged(events())])
     assert [one.missing for one in told] == ["no_audio", "no_audio"]
 
 

@@ -14,7 +14,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.errors import AuricleError, Overloaded, WorkerUnavailable
 from auricle.frontend.link.session_line import SessionLine
 from auricle.frontend.protocols.stream.resume import Ledger
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.translations import (
     TRANSLATIONS,
     SessionTranslations,
@@ -110,7 +110,7 @@ def final(segment: int, text: str = "a red boat", language: str = "English") -> 
 
 
 class Session:
-    """Events from a list; before each, what was asked for has its answer, unless that is held."""
+    """Events from a list; before each, requests are answered, unless they are held."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Session:
         rules: TranslationRules = RULES,
     ) -> None:
         self.translator = translator
-        self.asked = AskedMeter()
+        self.asked = DemandMeter()
         self._translations = SessionTranslations(opened, rules, translator, self.asked)  # type: ignore[arg-type]
 
     async def _events(self, given: Sequence[SessionEvent]) -> AsyncGenerator[SessionEvent, None]:
@@ -128,11 +128,11 @@ class Session:
                 await asyncio.sleep(0)
             yield event
 
-    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
-        return self._translations.among(self._events([READY, *given]))
+    def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self._translations.merged(self._events([READY, *given]))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
 
@@ -174,7 +174,7 @@ async def test_what_is_committed_is_translated_while_its_segment_is_open() -> No
 
 async def test_speech_counts_once_for_each_language_that_it_is_translated_into() -> None:
     clock = iter((0.0, 1.0)).__next__
-    asked = AskedMeter(clock)
+    asked = DemandMeter(clock)
     two = replace(OPENED, translate=("es", "de"))
     ended = EndedSegment(None, 3 * SAMPLE_RATE)  # type: ignore[arg-type]
     SessionTranslations(two, RULES, Translator(), asked).ended(ended)  # type: ignore[arg-type]
@@ -199,7 +199,7 @@ async def test_the_segments_before_are_context() -> None:
 async def test_text_waits_for_no_translation_and_only_the_newest_source_is_asked_for() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    events = Session(translator).among(
+    events = Session(translator).merged(
         *(partial(0, "a " * n, "b") for n in range(2, 9)), partial(1, "c", " d"), DONE
     )
     told = [await anext(events) for _ in range(9)]
@@ -222,7 +222,7 @@ async def test_each_language_is_asked_for_on_its_own() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}  # Spanish
     opened = replace(OPENED, translate=("es", "de"))
-    events = Session(translator, opened).among(final(0), final(1), DONE)
+    events = Session(translator, opened).merged(final(0), final(1), DONE)
     told = [await anext(events) for _ in range(5)]
     assert [(one.segment, one.language) for one in translations(told)] == [(0, "de"), (1, "de")]
     translator.gates[0].set()
@@ -290,7 +290,7 @@ async def test_source_in_the_target_language_is_not_asked_for() -> None:
 
 
 async def test_a_language_that_the_model_lacks_is_named() -> None:
-    """The worker knows its model; text in a third language fails alike."""
+    """The worker rejects the language; text in a third language fails alike."""
     error = AuricleError("no Klingon")
     error.code = "unknown_language"
     translator = Translator()
@@ -318,7 +318,7 @@ async def test_a_translation_that_was_cut_off_is_told_and_named() -> None:
 async def test_only_so_many_segments_wait() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    events = Session(translator).among(final(0), final(1), final(2), DONE)
+    events = Session(translator).merged(final(0), final(1), final(2), DONE)
     told = [await anext(events) for _ in range(5)]
     assert translations(told) == [SegmentTranslation(2, "es", "", final=True, missing="overloaded")]
     translator.gates[0].set()
@@ -342,7 +342,7 @@ async def test_a_session_that_fails_says_what_is_missing() -> None:
 async def test_closing_ends_what_is_under_way() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    events = Session(translator).among(final(0), DONE)
+    events = Session(translator).merged(final(0), DONE)
     for _ in range(2):
         await anext(events)
     following = asyncio.ensure_future(anext(events))
@@ -355,7 +355,7 @@ async def test_closing_ends_what_is_under_way() -> None:
     assert not left and translator.together == 0 and translator.closed == 1
 
 
-# ── wherever the session goes on ────────────────────────────────────────────
+# ── on another processor ────────────────────────────────────────────────────
 
 
 class Client:
@@ -393,12 +393,12 @@ def after(events: Sequence[SessionEvent]) -> int:
 
 @pytest.mark.parametrize("lost_after", range(1, 13))
 async def test_nothing_is_lost_or_doubled_when_the_processor_dies(lost_after: int) -> None:
-    """The session goes on at its last final, from what its line was told, wherever that was."""
+    """The session continues at its last final, from the state that its line received."""
     usual, client, line = Client(), Client(), SessionLine(OPENED)
     for event in await Session(Translator()).told(*HISTORY):
         usual.read(event)
     told: list[SessionEvent] = []
-    async with aclosing(Session(Translator(), line.open_message()).among(*HISTORY)) as events:
+    async with aclosing(Session(Translator(), line.open_message()).merged(*HISTORY)) as events:
         async for event in events:
             told.append(event)
             client.read(event)

@@ -1,4 +1,4 @@
-"""Words come after their finals, hold nothing up, and are said to be missing when they are."""
+"""Words come after their finals, delay no event, and are reported if they are missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from auricle.core.errors import AuricleError, WorkerUnavailable
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import AnnotationRules
 from auricle.processor.annotators.words import FinalSegment, SessionWords
 from auricle.processor.session.open_segment import EndedSegment, OpenSegment
@@ -66,10 +66,10 @@ def final(number: int, text: str, language: str = "English") -> SegmentFinal:
 
 
 class Session:
-    """Events from a list, each of which may have to be let through."""
+    """Events from a list, which may be held back one by one."""
 
     def __init__(self, aligner: Aligner, at_a_time: int = 4, opened: OpenSession = OPENED) -> None:
-        self.meter = AskedMeter()
+        self.meter = DemandMeter()
         self.words = SessionWords(
             *(opened, AnnotationRules(5.0, at_a_time), aligner, self.meter),  # type: ignore[arg-type]
         )
@@ -83,11 +83,11 @@ class Session:
                 self.words.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
-    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
-        return self.words.among(self._events(given))
+    def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self.words.merged(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
 
@@ -99,7 +99,7 @@ async def test_each_final_is_followed_by_its_words_and_done_waits_for_them() -> 
     aligner = Aligner()
     aligner.gates = {"one": asyncio.Event(), "two": asyncio.Event()}
     session = Session(aligner)
-    events = session.among(final(0, "one"), final(1, "two"), DONE)
+    events = session.merged(final(0, "one"), final(1, "two"), DONE)
     assert [await anext(events), await anext(events)] == [final(0, "one"), final(1, "two")]
     aligner.gates["two"].set()
     second, rest = await anext(events), asyncio.ensure_future(anext(events))
@@ -116,7 +116,7 @@ async def test_words_do_not_wait_for_the_next_event() -> None:
     session = Session(Aligner())
     session.gates[1] = asyncio.Event()
     partial = SegmentPartial(1, "", "two", 640, "English", POINT)
-    events = session.among(final(0, "one"), partial, DONE)
+    events = session.merged(final(0, "one"), partial, DONE)
     assert isinstance(await anext(events), SegmentFinal)
     assert isinstance(await anext(events), SegmentWords)
     session.gates[1].set()
@@ -151,7 +151,7 @@ async def test_only_so_many_segments_wait() -> None:
     aligner = Aligner()
     aligner.gates = {"one": asyncio.Event()}
     session = Session(aligner, at_a_time=1)
-    events = session.among(final(0, "one"), final(1, "two"), DONE)
+    events = session.merged(final(0, "one"), final(1, "two"), DONE)
     told = [await anext(events) for _ in range(3)]
     assert told == [final(0, "one"), final(1, "two"), SegmentWords(1, (), None, "overloaded")]
     aligner.gates["one"].set()
@@ -211,7 +211,7 @@ async def test_text_of_another_processor_has_no_audio_here() -> None:
         yield final(0, "one")
         yield DONE
 
-    told = [event async for event in session.words.among(events())]
+    told = [event async for event in session.words.merged(events())]
     assert told == [final(0, "one"), SegmentWords(0, (), None, "no_audio"), DONE]
 
 
@@ -231,7 +231,7 @@ async def test_closing_ends_what_is_under_way() -> None:
     aligner.gates = {"one": asyncio.Event()}
     session = Session(aligner)
     session.gates[1] = asyncio.Event()
-    events = session.among(final(0, "one"), DONE)
+    events = session.merged(final(0, "one"), DONE)
     await anext(events)
     following = asyncio.ensure_future(anext(events))
     await aligner.called.wait()

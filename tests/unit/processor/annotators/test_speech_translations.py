@@ -16,8 +16,8 @@ from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import ProcessorSettings
 from auricle.core.errors import AuricleError, BadRequest, WorkerUnavailable
-from auricle.load.meters import AskedMeter
-from auricle.processor.annotators.sessions import BesidePath
+from auricle.load.meters import DemandMeter
+from auricle.processor.annotators.sessions import Annotators
 from auricle.processor.annotators.speech_translations import (
     English,
     SpeechTranslations,
@@ -100,18 +100,18 @@ class Session:
                 self._translations.ended(EndedSegment(segment(event.segment), SECOND))
             yield event
 
-    def among(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
-        return self._translations.among(self._events(given))
+    def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
+        return self._translations.merged(self._events(given))
 
     async def told(self, *given: SessionEvent) -> list[SessionEvent]:
-        async with asyncio.timeout(120), aclosing(self.among(*given)) as events:
+        async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
 
 async def test_text_does_not_wait_and_done_does() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    events = Session(translator).among(final(0), final(1), DONE)
+    events = Session(translator).merged(final(0), final(1), DONE)
     assert [await anext(events), await anext(events)] == [final(0), final(1)]
     rest = asyncio.ensure_future(anext(events))
     await asyncio.sleep(0)
@@ -230,20 +230,20 @@ async def test_of_a_loop_what_comes_before_it_counts(prompt: PromptFormat) -> No
 # ── who translates ──────────────────────────────────────────────────────────
 
 
-def beside(directions: Directions, translator: object = None) -> BesidePath:
-    return BesidePath(
-        *(ProcessorSettings.model_validate({}), PROMPT, AskedMeter(), None, None, translator),  # type: ignore[arg-type]
+def beside(directions: Directions, translator: object = None) -> Annotators:
+    return Annotators(
+        *(ProcessorSettings.model_validate({}), PROMPT, DemandMeter(), None, None, translator),  # type: ignore[arg-type]
         speech_translator=Translator() if directions.english_by_speech else None,  # type: ignore[arg-type]
         directions=directions,
     )
 
 
 def test_without_a_pool_english_is_the_speech_models() -> None:
-    assert set(beside(Directions(None, True)).additions(OPENED)) == {"speech_translations"}
-    assert not beside(Directions(None, True)).additions(replace(OPENED, translate=()))
+    assert set(beside(Directions(None, True)).requested(OPENED)) == {"speech_translations"}
+    assert not beside(Directions(None, True)).requested(replace(OPENED, translate=()))
 
 
 @pytest.mark.parametrize("directions", [Directions(), Directions(None, True)])
 def test_what_nobody_translates_is_refused(directions: Directions) -> None:
     with pytest.raises(BadRequest):
-        beside(directions).additions(replace(OPENED, translate=("es",)))
+        beside(directions).requested(replace(OPENED, translate=("es",)))

@@ -38,7 +38,7 @@ TIMES = (0, 80, 80, 160)
 
 
 class Workers:
-    """Two instances of either pool; requests fail as a test says."""
+    """Two instances of either pool; requests fail as scripted."""
 
     def __init__(self) -> None:
         self.encodes: list[tuple[int, EncodeRequest]] = []
@@ -51,7 +51,7 @@ class Workers:
 
     async def usable(self, seconds: float, avoid: Iterable[int] = ()) -> list[int]:
         if not self.there:
-            raise WorkerUnavailable("nobody is there")
+            raise WorkerUnavailable("no instance")
         return [i for i in (1, 2) if i not in avoid] or [1, 2]
 
     async def listed(self) -> list[int]:
@@ -109,7 +109,7 @@ async def test_a_segment_is_encoded_for_the_aligner_and_aligned() -> None:
     ((_, encoded),), ((_, asked),) = workers.encodes, workers.aligns
     assert (asked.words, asked.audio_ms, asked.tenant) == (WORDS, 10_000, "t")
     assert (asked.texts, asked.language) == (("One, ", "two."), "English")
-    # The segment's own audio, and not what came after it; with keys of the aligner's checkpoint.
+    # Only the segment's own audio, without later audio; with keys of the aligner's checkpoint.
     assert [window.length for window in asked.windows] == [104, 26]
     assert [window.key for window in asked.windows] == [w.key for w in encoded.windows]
     decoders = {window.key for window in segment.audio.windows(SAMPLES)}
@@ -202,7 +202,7 @@ async def test_a_wrong_request_is_not_repeated() -> None:
 async def test_a_pool_that_is_not_there_is_named() -> None:
     workers = Workers()
     workers.there = False
-    with pytest.raises(WorkerUnavailable, match="nobody is there"):
+    with pytest.raises(WorkerUnavailable, match="no instance"):
         await aligner(workers).times(spoken(), 0.1)
 
 
@@ -226,7 +226,7 @@ async def test_a_pool_is_starting_until_its_first_worker_is_there(kind: PoolKind
     workers.there = False
     made = aligner(workers, starting)
     assert not await made.starting()  # no planner starts it: it is missing
-    starting.heard(StartingPools(60.0, (kind,)))
+    starting.update(StartingPools(60.0, (kind,)))
     assert await made.starting()
     workers.there = True
     assert not await made.starting()

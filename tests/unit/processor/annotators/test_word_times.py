@@ -1,4 +1,4 @@
-"""When words were said: the aligner's answer in the session's time, or the commit grid."""
+"""Times of words: the aligner's answer in the session's time, or the commit grid."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Segments that cannot be aligned: the text goes on, and what is missing is named.
+"""Segments that cannot be aligned: text continues, and missing words are reported.
 
-From the audio on, with real sessions; only the workers are scripted.
+With real sessions; only the workers are scripted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import pytest
 
 from auricle.core.errors import BadRequest
-from auricle.load.meters import AskedMeter
+from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import AnnotationRules
 from auricle.processor.annotators.words import FinalSegment, SessionWords
 from auricle.protocol.recognition import DecodeRequest
@@ -39,12 +39,12 @@ class Aligner:
 
 async def told(workers: ScriptedWorkers, samples: int, **settings: object) -> list[SessionEvent]:
     """All events of a session with words."""
-    words = SessionWords(OPENED, AnnotationRules(5.0, 4), Aligner(), AskedMeter())  # type: ignore[arg-type]
+    words = SessionWords(OPENED, AnnotationRules(5.0, 4), Aligner(), DemandMeter())  # type: ignore[arg-type]
     subject = session(workers, words=words, max_buffered_seconds=400, **settings)  # type: ignore[arg-type]
     await subject.push(0, noise(samples), 5.0, "endpoint")
     subject.end(samples)
     async with asyncio.timeout(120):
-        return [event async for event in words.among(subject.events())]
+        return [event async for event in words.merged(subject.events())]
 
 
 def found(events: list[SessionEvent]) -> tuple[list[SegmentFinal], list[SegmentWords]]:

@@ -1,4 +1,4 @@
-"""Answers in one of the languages that a client named, whatever language was heard."""
+"""Answers in one of the named languages, whichever language the model detects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from auricle.core.errors import BadRequest, Overloaded
-from auricle.processor.decode_requests import AmongLanguages
+from auricle.processor.decode_requests import LanguageConstraint
 from auricle.processor.session.actions import Decode, DecodeTask
 from auricle.protocol.recognition import DecodeReply, DecodeRequest
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
@@ -26,8 +26,8 @@ def plain(text: str) -> tuple[int, ...]:
 
 @dataclass
 class Model:
-    """Hears `heard`; begun in another language it writes that one's name, and is as sure of it as
-    `sure` says."""
+    """Hears `heard`; begun in another language it writes that one's name, with
+    the log probability in `sure`."""
 
     heard: str = "English"
     sure: dict[str, float] = field(default_factory=dict)
@@ -54,12 +54,12 @@ class Segments:
     def __init__(self, model: Model, *languages: str) -> None:
         self.stability = SimpleNamespace(committed=())
         state = SimpleNamespace(segment=SimpleNamespace(stability=self.stability))
-        self._among = AmongLanguages(cast(Any, state), PROMPT, None, languages, model)
+        self._among = LanguageConstraint(cast(Any, state), PROMPT, None, languages, model)
 
     async def decoded(self, segment: int = 0, draft: tuple[int, ...] = ()) -> DecodeReply:
         committed = self.stability.committed
         task = DecodeTask((1,), (*TAIL, *committed), 99, final=False, draft=draft)
-        return await self._among.of(Decode(16_000, task, segment, 1000, 0.0, 0.0), False)
+        return await self._among.reply(Decode(16_000, task, segment, 1000, 0.0, 0.0), False)
 
     async def said(self, segment: int = 0, draft: tuple[int, ...] = ()) -> tuple[str, str]:
         """Language and text of the whole answer."""
@@ -89,7 +89,7 @@ async def test_instead_of_another_the_surest_of_those_named_is_taken() -> None:
 
 
 async def test_it_is_chosen_anew_until_it_is_committed() -> None:
-    """What was heard of the first second of a segment does not bind the rest."""
+    """The language of a segment's first second does not bind the rest."""
     model = Model("Danish", {"German": -0.5})
     segments = Segments(model, "English", "German")
     draft = (*PROMPT.opening_in("German"), *plain(" in German"))
@@ -149,7 +149,7 @@ async def test_all_text_of_a_session_is_in_a_language_that_was_named() -> None:
     final = texts[-1]
     assert isinstance(final, SegmentFinal) and final.text.startswith("one two three")
     assert b"".join(token.data for token in final.tokens).decode() == final.text
-    assert len(workers.decodes) == len(texts) + 3  # Danish is heard until English is committed
+    assert len(workers.decodes) == len(texts) + 3  # it detects Danish until English is committed
 
 
 def test_languages_that_the_checkpoint_lacks_are_left_out() -> None:

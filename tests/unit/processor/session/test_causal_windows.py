@@ -1,4 +1,4 @@
-"""Windows for an encoder that hears no future: finished ones stay, and travel once."""
+"""Windows for a causal encoder: finished ones stay, and are sent once."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_of_what_comes_before_a_window_only_the_last_block_is_named() -> None:
     assert sent_in(sent, early) == [(0, 4)]
     sent.arrived(1, early)
     late = audio.windows(3 * GRID)
-    # The first window has become whole, and what comes after it travels in the same request.
+    # The first window has become whole, and later audio is in the same request.
     assert sent_in(sent, late) == [(0, 1), (1, 2)]
 
 

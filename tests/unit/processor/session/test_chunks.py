@@ -1,4 +1,4 @@
-"""Whole chunks: features as if silence followed, and what of a growing chunk stays."""
+"""Whole chunks: features as if silence followed, and the unchanged part of a growing chunk."""
 
 from __future__ import annotations
 

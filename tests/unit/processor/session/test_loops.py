@@ -58,7 +58,7 @@ def test_an_answer_counts_up_to_its_loop_whether_it_met_its_limit_or_not() -> No
 @pytest.mark.parametrize(
     ("answer", "count"),
     [
-        (TEXT, 10),  # goes on where the hypothesis ends
+        (TEXT, 10),  # continues the hypothesis
         (TEXT[:6], 6),
         ((*TEXT[:4], 1, *TEXT[5:]), 4),
         ((1, *TEXT), 0),

@@ -42,7 +42,7 @@ def of_a_recording(speech: list[AudioChunk]) -> Times:
 
 
 def of_a_session(speech: list[AudioChunk], *, partials: bool) -> Times:
-    """The model says nothing, so nothing is committed that a cut must not lie before."""
+    """The model writes no text, so no committed text restricts the cut."""
     opened = OpenSession("s", "t", None, "", 640, partials=partials)
     session = SessionStateMachine(opened, RULES, PROMPT, GEOMETRY, KEYS, None)
     found: Times = []

@@ -1,4 +1,4 @@
-"""Committed text only grows, whatever the model says next."""
+"""Committed text only grows, whatever the model writes next."""
 
 import pytest
 from hypothesis import given

@@ -16,7 +16,7 @@ from auricle.checkpoints.files import open_checkpoint
 from auricle.config.settings import ProcessorSettings
 from auricle.core.aio import cancelled
 from auricle.core.errors import AuricleError
-from auricle.load.pools import BESIDE
+from auricle.load.pools import OPTIONAL_POOLS
 from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.protocol.annotation import (
     AlignReply,
@@ -279,7 +279,9 @@ async def test_each_pool_that_has_a_model_is_asked(
     settings.speaker_model = ROOT / "models/speakers"
     settings.translate_model = ROOT / "models/demo-translate"
     found = await beside_pools.askings(cast(Any, Graph()), stage)
-    assert [kind for asking in found for kind in asking.kinds] == [pool.kind for pool in BESIDE]
+    assert [kind for asking in found for kind in asking.kinds] == [
+        pool.kind for pool in OPTIONAL_POOLS
+    ]
     settings.translate_targets = ("en",)
     with pytest.raises(AuricleError, match=r"or add to Common\.translate_targets"):
         await beside_pools.askings(cast(Any, Graph()), stage)

@@ -9,7 +9,7 @@ import pytest
 from auricle.core.errors import AuricleError, SettingsError
 from auricle.launcher.config import load_config
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
-from auricle.load.pools import BESIDE, PATH
+from auricle.load.pools import OPTIONAL_POOLS, REQUIRED_POOLS
 from auricle.tools.profiling.annotation_load import costs_of
 from auricle.tools.profiling.levels import Level, costs, knee, ratios
 from auricle.tools.profiling.ramp import parts
@@ -153,10 +153,10 @@ def test_an_align_pool_is_measured_where_there_is_an_aligner() -> None:
 
 
 def test_every_pool_beside_the_path_that_has_a_model_is_measured() -> None:
-    all_models = [f"--Common.{one.checkpoint}=/models/{one.checkpoint}" for one in BESIDE]
+    all_models = [f"--Common.{one.checkpoint}=/models/{one.checkpoint}" for one in OPTIONAL_POOLS]
     shared = ["--TranslateWorker.processes_per_device=2", "--TranslateWorker.gpus=[3,4]"]
     found = processes_together(load_config(None, [*all_models, *shared]), "test")
-    assert found.keys() == {pool.component for pool in (*PATH, *BESIDE)}
+    assert found.keys() == {pool.component for pool in (*REQUIRED_POOLS, *OPTIONAL_POOLS)}
     assert found["TranslateWorker"].overrides("TranslateWorker") == [
         "--TranslateWorker.replicas=2",
         "--TranslateWorker.gpus=[3]",
