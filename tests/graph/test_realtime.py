@@ -177,7 +177,7 @@ async def test_partial_text_comes_as_an_event_of_ours(server: Server) -> None:
         (
             {"type": "input_audio_buffer.commit"},
             "unsupported_value",
-            "there is no speech to commit: no turn is open",
+            "nothing to commit: no turn is open",
         ),
         (
             {"type": "session.update", "session": {"voice": "x"}},

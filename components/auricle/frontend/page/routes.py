@@ -31,8 +31,6 @@ _INDEX = "index.html"
 
 @dataclass(frozen=True)
 class _File:
-    """What one path answers with."""
-
     content: bytes
     media_type: str
     tag: str
@@ -40,9 +38,9 @@ class _File:
 
 @dataclass(frozen=True)
 class Page:
-    """A page at `path`. Its files are those of `folder`, served below `below`.
+    """A page at `path`, with the files of `folder` below `below`.
 
-    `permissions` is the Permissions-Policy: what the page may ask its browser for.
+    `permissions` is the Permissions-Policy.
     """
 
     path: str

@@ -53,7 +53,7 @@ async def test_a_session_is_told_what_has_no_effect_and_hears_of_no_error() -> N
             (LIVEKIT, None),
             (
                 LIVEKIT_LIVE,
-                ["noise_reduction has no effect: the model hears the audio as it comes"],
+                ["noise_reduction has no effect: the model gets the audio unchanged"],
             ),
         ):
             await socket.send(json.dumps({"type": "session.update", "session": session}))
@@ -74,7 +74,7 @@ async def test_a_session_is_told_what_has_no_effect_and_hears_of_no_error() -> N
         ),
         (
             {"turn_detection": {"type": "server_vad", "create_response": True}},
-            "turn_detection.create_response has no effect: there are no responses",
+            "turn_detection.create_response has no effect: this server makes no responses",
         ),
         ({"turn_detection": {"interrupt_response": True}}, "turn_detection.interrupt_response"),
         ({"turn_detection": {"idle_timeout_ms": 6_000}}, "turn_detection.idle_timeout_ms"),

@@ -1,7 +1,7 @@
 """The configuration of a realtime session, as in OpenAI's `session.update`. No I/O.
 
-What changes the text is honoured or refused by name, as unknown fields are. What is advisory is
-taken, and `warnings` names what has no effect.
+Options that change the text are honoured or refused by name, like unknown fields. Advisory options
+are accepted, and `warnings` names the ones without effect.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from auricle.frontend.audio.endpointing import EndpointingOptions, ServerVadFiel
 from auricle.frontend.audio.turn_detection import WAITS, Eagerness
 from auricle.frontend.transport.options import LENIENT_SWITCHES, ChunkMs, Model, read
 from auricle.frontend.transport.transcription_options import TranscriptionOptions
-
-# Turn detection as `session.update` asks for it, and what of it has no effect. No I/O.
 
 
 class ServerVad(
@@ -55,7 +53,7 @@ class ServerVad(
         return fields.over(settings)
 
     def warnings(self) -> list[str]:
-        """Return sentences on what has no effect, or not the one that was asked for."""
+        """Return sentences on options without effect, or with another value."""
         found = _without_effect(self)
         low, high = MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD
         if self.threshold is not None and not low <= self.threshold <= high:
@@ -68,7 +66,7 @@ class ServerVad(
 class SemanticVad(
     msgspec.Struct, frozen=True, kw_only=True, tag="semantic_vad", forbid_unknown_fields=True
 ):
-    """Turn detection by what was said and how, which a turn model hears."""
+    """Turn detection by a turn model, from words and intonation."""
 
     eagerness: Eagerness | None = None
     create_response: bool | None = None
@@ -79,7 +77,7 @@ class SemanticVad(
         return replace(ServerVadFields().over(settings), turns=WAITS[self.eagerness or "auto"])
 
     def warnings(self) -> list[str]:
-        """Return sentences on what has no effect."""
+        """Return sentences on options without effect."""
         return _without_effect(self)
 
 
@@ -87,9 +85,9 @@ TurnDetection = ServerVad | SemanticVad
 
 
 def _without_effect(wanted: TurnDetection) -> list[str]:
-    """Return sentences on what is asked of responses, which there are none of here."""
+    """Return sentences on options of responses, which this server does not make."""
     return [
-        f"turn_detection.{name} has no effect: there are no responses"
+        f"turn_detection.{name} has no effect: this server makes no responses"
         for name in ("create_response", "interrupt_response", "idle_timeout_ms")
         if getattr(wanted, name, None)
     ]
@@ -139,9 +137,9 @@ Delay = Literal["minimal", "low", "medium", "high", "xhigh"]
 class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
     """Transcription options.
 
-    With `model` None the served model is used. `delay` says how long text waits before it is sent
-    for good: `minimal` and `low` wait less than usual. `chunk_ms`, an extension, is the audio
-    between two decodes.
+    With `model` None the served model is used. `delay` is the time until text is committed:
+    `minimal` and `low` commit sooner than usual. `chunk_ms`, an extension, is the audio between two
+    decodes.
     """
 
     model: Model | None = None
@@ -159,7 +157,7 @@ class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
         return self.chunk_ms or (_HASTY_CHUNK_MS if self.delay == "minimal" else None)
 
     def warnings(self) -> list[str]:
-        """Return sentences on what has no effect."""
+        """Return sentences on options without effect."""
         found = self.without_effect
         if self.delay in ("high", "xhigh"):
             found.append(f"transcription.delay {self.delay} is served as medium")
@@ -167,7 +165,7 @@ class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
 
 
 class NoiseReduction(_Strict, frozen=True):
-    """Noise reduction, which has no effect: the model hears the audio as it comes."""
+    """Noise reduction, which has no effect: the model gets the audio unchanged."""
 
     type: Literal["near_field", "far_field"] | None = None
     strength: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -186,7 +184,7 @@ class AudioInput(_Strict, frozen=True):
 
 
 class RealtimeAudio(_Strict, frozen=True):
-    """Audio options; there is no output audio."""
+    """Audio options, for input only."""
 
     input: AudioInput = AudioInput()
 
@@ -228,7 +226,7 @@ class SessionConfig(_Strict, frozen=True):
         return config
 
     def _whole(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Return the changes with what they imply.
+        """Return the changes, completed by the changes that they imply.
 
         One way to name languages replaces the other. A model whose turns clients end comes without
         turn detection.
@@ -251,13 +249,13 @@ class SessionConfig(_Strict, frozen=True):
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on what was asked for and has no effect, or another one."""
+        """Sentences on options without effect, or with another value."""
         given = self.audio.input
         found = given.transcription.warnings()
         if given.turn_detection is not None:
             found += given.turn_detection.warnings()
         if given.noise_reduction is not None:
-            found.append("noise_reduction has no effect: the model hears the audio as it comes")
+            found.append("noise_reduction has no effect: the model gets the audio unchanged")
         return found
 
 

@@ -114,7 +114,7 @@ def partial(item: str, text: str) -> ServerEvent:
 
 
 def segment(item: str, number: int, text: str, start_ms: int, end_ms: int) -> ServerEvent:
-    """Return a part of the turn whose text is final. Positions are those of the session."""
+    """Return a part of the turn whose text is final. Positions are relative to the session."""
     return server_event(
         f"{_TRANSCRIPTION}.segment",
         item_id=item,

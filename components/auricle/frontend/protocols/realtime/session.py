@@ -51,9 +51,9 @@ log = logging.getLogger(__name__)
 
 # The turns of a realtime session: each is one processor session, run one after the other.
 #
-# While nobody speaks, a connection holds no resources on any processor, and a failed turn does not
-# affect the others. A turn starts when the previous one is transcribed, whose text is its context.
-# Until then its audio waits in its link.
+# In silence, a connection holds no resources on any processor, and a failed turn does not affect
+# the others. A turn starts when the previous one is transcribed, whose text is its context. Until
+# then its audio waits in its link.
 
 Emit = Callable[[ServerEvent], Awaitable[None]]
 # Returns the link to a processor, for speech from this session sample.
@@ -297,7 +297,7 @@ class RealtimeSession(AudioIntake[Ingest]):
             elif isinstance(event, SpeechOnset):
                 starting = self._detects_turns
             elif not isinstance(event, SpeechEnd):
-                pass  # OpenAI's protocol has no word for a turn that pauses
+                pass  # OpenAI's protocol has no event for a turn that pauses
             elif self._detects_turns and self._turn is not None:
                 await self._said(
                     "speech_stopped", self._turn, audio_end_ms=milliseconds(self._turn.end)
@@ -305,7 +305,7 @@ class RealtimeSession(AudioIntake[Ingest]):
                 await self._end_turn(self._turn)
 
     async def _commit(self) -> None:
-        """End the turn at the client's request. Raises UnsupportedValue if there is no audio."""
+        """End the turn at the client's request. Raises UnsupportedValue without audio."""
         was_open, begun_at = self._turn is not None, self._begun_at
         await self.flush()
         self._listen_anew()
@@ -318,7 +318,7 @@ class RealtimeSession(AudioIntake[Ingest]):
                 raise events.empty_commit(milliseconds(samples))
             await self._end_turn(await self._begin_turn())
         else:
-            raise UnsupportedValue("there is no speech to commit: no turn is open")
+            raise UnsupportedValue("nothing to commit: no turn is open")
 
     async def _clear(self) -> None:
         if self._turn is not None:

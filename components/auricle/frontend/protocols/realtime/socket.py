@@ -69,7 +69,7 @@ _WAITING_EVENTS = 64
 
 
 class RealtimeWorker:
-    """Serves at most `max_sessions`, with those of this frontend's sockets, on its event loop.
+    """Serves sessions, which share `max_sessions` with this frontend's sockets, on its event loop.
 
     Dynamo's frontend has no API keys, so all sessions belong to the tenant `default`.
     """

@@ -29,20 +29,20 @@ _LANGUAGE = "session.audio.output.language"
 
 
 class TranslationNoiseReduction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """It has no effect: the model hears the audio as it comes."""
+    """Noise reduction, which has no effect: the model gets the audio unchanged."""
 
     type: Literal["near_field", "far_field"]
     strength: float | None = None
 
 
 class SourceTranscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The text is told as well as its translation."""
+    """A request for the text in addition to its translation."""
 
     model: str
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is not given stays as it is; None turns it off."""
+    """Absent fields keep their values; None turns an option off."""
 
     noise_reduction: TranslationNoiseReduction | UnsetType | None = UNSET
     transcription: SourceTranscription | UnsetType | None = UNSET
@@ -55,7 +55,7 @@ class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TranslationAudio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """There is no output audio: text only."""
+    """Audio options; the output is text only."""
 
     input: Input | None = None
     output: Output | None = None
@@ -83,7 +83,7 @@ class AppendTranslationAudio(msgspec.Struct, frozen=True, tag="session.input_aud
 
 
 class Close(msgspec.Struct, frozen=True, tag="session.close"):
-    """The audio has ended; the rest is told, then `session.closed`."""
+    """The audio has ended; the remaining text and `session.closed` follow."""
 
     event_id: str | None = None
 
@@ -96,7 +96,7 @@ _TYPES = ", ".join(
 
 
 def parse(text: str) -> ClientEvent:
-    """Parse an event. Raises ProtocolError, naming what is wrong."""
+    """Parse an event. Raises ProtocolError, naming the wrong field."""
     try:
         event: ClientEvent = _decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -108,7 +108,7 @@ def parse(text: str) -> ClientEvent:
 
 
 class TranslationConfig(msgspec.Struct, frozen=True):
-    """What is in effect. With `transcription`, a model's name, the text is told as well."""
+    """The options in effect. With `transcription`, a model's name, the text is sent as well."""
 
     language: str = "en"
     transcription: str | None = None
@@ -152,21 +152,17 @@ def _code(language: str) -> str:
     return code
 
 
-# The texts of a session's segments as one text that grows. No I/O.
-
-
 class RunningText:
-    """Tells each segment after the one before, whatever is known first. Nothing is told twice."""
+    """Joins the texts of segments into one text that only grows, in whatever order they arrive."""
 
     def __init__(self) -> None:
-        self._segment = 0  # the one that is being told
-        self._told = ""  # of it
-        self._last = ""  # the end of everything told
+        self._segment = 0  # the segment that is being sent
+        self._sent = ""  # its text sent so far
+        self._last = ""  # the last character sent
         self._known: dict[int, tuple[str, bool]] = {}
 
     def grown(self, segment: int, text: str, *, ended: bool) -> str:
-        """Return what is to be told now that a segment has this text; more may come unless it has
-        `ended`. Text only grows."""
+        """Return the new text, given a segment's text so far, which is complete if it `ended`."""
         if segment < self._segment:
             return ""
         self._known[segment] = (text, ended)
@@ -177,16 +173,16 @@ class RunningText:
             if not over:
                 break
             del self._known[self._segment]
-            self._segment, self._told = self._segment + 1, ""
+            self._segment, self._sent = self._segment + 1, ""
         return found
 
     def _further(self, text: str) -> str:
-        new = text[len(self._told) :]
+        new = text[len(self._sent) :]
         if not new:
             return ""
-        if not self._told:
+        if not self._sent:
             new = between(self._last, new) + new
-        self._told, self._last = text, new[-1]
+        self._sent, self._last = text, new[-1]
         return new
 
 
@@ -194,7 +190,7 @@ def translations_protocol(frontend: Frontend) -> SocketProtocol:
     """Return the protocol of `/v1/realtime/translations`, for the frontend's event loop."""
 
     def check(query: str) -> None:
-        """Raise BadRequest, before the handshake, if there is no such model or no translator."""
+        """Raise BadRequest, before the handshake, for an unknown model or without a translator."""
         frontend.check_model(query_fields(query).get("model"))
         if frontend.directions.targets is None:
             raise UnsupportedValue(NO_TRANSLATOR, "model")
@@ -285,7 +281,7 @@ class _Session:
             await self._emit("session.input_transcript.delta", delta=new)
         if isinstance(event, SegmentFinal) and event.text:
             self._finals[event.segment] = event
-        elif ended:  # nothing was said, so no translation follows
+        elif ended:  # a segment without text has no translation
             await self._tell(self._output.grown(event.segment, "", ended=True))
 
     async def _translated(self, event: SegmentTranslation) -> None:

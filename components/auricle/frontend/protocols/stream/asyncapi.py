@@ -1,6 +1,6 @@
 """The AsyncAPI description of `/v1/audio/stream`: docs/asyncapi.json, written by `make interfaces`.
 
-Fields and types are those of protocol.py and protocol/stream.py; bounds are those that it checks.
+Fields, types and bounds come from messages.py and protocol/stream.py.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _BOUNDS: dict[str, dict[str, Schema]] = {
 
 
 def names() -> tuple[list[str], list[str]]:
-    """The names of the schemas of what the client sends, and of what the server sends."""
+    """Return the names of the schemas of the client's messages, and of the server's."""
     return [_name(kind.__name__) for kind in _CLIENT], [_name(kind.__name__) for kind in _SERVER]
 
 
 def schemas() -> dict[str, Schema]:
-    """Return the JSON Schema of each message, and of what is in them, by name."""
+    """Return the JSON Schema of each message, and of the structs in them, by name."""
     _, asked = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
     _, told = msgspec.json.schema_components(_SERVER, ref_template="{name}")
     parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, stream.Word)
@@ -80,7 +80,7 @@ def asyncapi() -> dict[str, Any]:
         "info": {
             "title": "auricle: WS /v1/audio/stream",
             "version": __version__,
-            "description": "Live transcription; docs/websocket.md says what each field means.",
+            "description": "Live transcription; docs/websocket.md describes each field.",
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/json",
@@ -121,7 +121,7 @@ def _refined(name: str, schema: Schema) -> Schema:
 
 
 def _always(schema: Schema, *, omits: bool) -> Schema:
-    """Return the schema of what the server sends: a field is there, or is left out; never null."""
+    """Return the schema of a server's message, whose fields may be absent but never null."""
     properties = {field: _not_null(given) for field, given in schema["properties"].items()}
     required = schema["required"] if omits else list(properties)
     return schema | {"properties": properties, "required": required}

@@ -48,8 +48,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     segment is decoded once, when it is complete; that costs less, and the text does not depend on
     load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
     `diarize` by its `speakers`. Text is translated into the languages `translate`, ISO 639-1 codes,
-    at most four; `terms` are words and their translations, by language. With `resume` an earlier
-    session goes on, whose `start` had the same other fields.
+    at most four; `terms` are words and their translations, by language. `resume` continues an
+    earlier session, whose `start` had the same other fields.
     """
 
     sample_rate: SampleRate

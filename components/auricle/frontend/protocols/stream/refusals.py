@@ -1,4 +1,4 @@
-"""Why a session cannot be resumed, or goes on elsewhere. Each reason has a code of its own."""
+"""Why a session cannot be resumed, or was taken over. Each reason has a code of its own."""
 
 from __future__ import annotations
 
@@ -28,14 +28,12 @@ class ResumeMissing(BadRequest):
 
 
 class ResumeMalformed(BadRequest):
-    """What was sent is no token."""
+    """The token cannot be decoded."""
 
     code = "resume_malformed"
 
     def __init__(self) -> None:
-        super().__init__(
-            "resume.token is no token of a session; send the last one received, unchanged"
-        )
+        super().__init__("resume.token is invalid; send the most recent token received, unchanged")
 
 
 class ResumeExpired(BadRequest):
@@ -83,7 +81,7 @@ class ResumeOtherOptions(BadRequest):
 
 
 class ResumePosition(BadRequest):
-    """The client would go on with other audio than the token's, so some would be lost."""
+    """The client's audio does not begin where the token's session continues."""
 
     code = "resume_position"
 
@@ -96,9 +94,9 @@ class ResumePosition(BadRequest):
 
 
 class ResumeTakenOver(BadRequest):
-    """A newer connection to this frontend goes on with the session."""
+    """A newer connection to this frontend continues the session."""
 
     code = "resume_taken_over"
 
     def __init__(self) -> None:
-        super().__init__("the session was resumed on a newer connection, and goes on there")
+        super().__init__("the session was resumed on a newer connection and continues there")

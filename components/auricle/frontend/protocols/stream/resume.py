@@ -1,8 +1,8 @@
 """Resume tokens: a session's state in its client's hands, for any frontend of the deployment.
 
-A token is base64url without padding: a version byte, 8 bytes each that stand for the client and
-for the options, which say why it is refused where it does not belong, and the state sealed by
-`runtime.Tokens`, bound to those in full.
+A token is base64url without padding: a version byte, 8 bytes each of the client's and the options'
+digests, which give the reason of a refusal, and the state sealed by `dynamo.Tokens`, bound to the
+whole digests.
 """
 
 from __future__ import annotations
@@ -36,26 +36,27 @@ from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
 from auricle.protocol.sessions import ResumePoint, SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Resume
 
-# What one client has been told, and from where its session can go on after that. No I/O, no clock.
+# The messages that one client has received, and the state from which its session can continue.
+# No I/O, no clock.
 #
-# After any message, `state` is what another frontend needs to tell the client the rest: nothing of
-# what it was told, and everything else. What was found but not told is found again.
+# After any message, another frontend can continue from `state`: the client receives everything
+# else, and nothing twice. Results that were not sent yet are found again.
 
-# Listening points are so far apart: more of them would cost memory, fewer make clients send more
-# audio again. With more than so many (the segment is that long), every second one is left out.
+# The distance between checkpoints: more of them would cost memory, fewer make clients send more
+# audio again. Above the maximum number (the segment is that long), every second one is dropped.
 _APART = SAMPLE_RATE
 _MOST_POINTS = 512
-# A client hears at least once in so much audio from where it must keep it.
+# The longest audio without a message that updates the position from which the client keeps audio.
 _LONGEST_UNTOLD = 10 * SAMPLE_RATE
 
 
 class SentState(msgspec.Struct, frozen=True, array_like=True):
-    """A session after a message to its client.
+    """The state of a session after a message to its client.
 
-    `point` is the processor's, after the last text told; `told_ms` is that text's `audio_ms`, if
-    the segment is still open, else -1. `marks` starts and stops of speech were told, of which
-    `marks_before` came before `listening`. `heard` are the 16 kHz samples that the client had
-    sent, and that were charged, as `AudioCheckpoint.heard` counts them.
+    `point` is the processor's, after the last text sent; `told_ms` is that text's `audio_ms`, or -1
+    if its segment is final. `marks` is the number of starts and stops of speech sent, including
+    `marks_before` ahead of `listening`. `heard` are the 16 kHz samples that the client had sent,
+    and that were charged, as `AudioCheckpoint.heard` counts them.
     """
 
     point: ResumePoint = ResumePoint()
@@ -70,17 +71,17 @@ NOTHING = SentState()
 
 
 class Ledger:
-    """Keeps what one client was told, in the order in which it was told. Not thread-safe."""
+    """Records the messages to one client, in their order. Not thread-safe."""
 
     def __init__(self, begun: SentState = NOTHING, translate: Sequence[str] = ()) -> None:
-        """The session goes on after `begun`, and is translated into the languages `translate`."""
+        """The session continues after `begun`, and is translated into the languages `translate`."""
         self._translations = SentTranslations(translate, begun.point.translations)
         self._point = begun.point
         self._told_ms = begun.told_ms
         self._heard = begun.heard
         self._marks = begun.marks
-        self._found = begun.marks_before  # starts and stops found, told or not
-        # Where listening can go on, ascending, and how many marks were found before.
+        self._found = begun.marks_before  # starts and stops found, sent or not
+        # Checkpoints, ascending, and the number of marks found before each.
         self._points = [(begun.listening, begun.marks_before)]
         self._pointed_at = begun.listening.heard
         self._stated_at = begun.heard
@@ -88,10 +89,10 @@ class Ledger:
     def listened(
         self, heard: int, point: Callable[[], AudioCheckpoint | None], *, ended: bool = False
     ) -> int:
-        """The client has sent `heard` samples; listening can go on at `point()`, if it gives one.
+        """The client has sent `heard` samples; `point()` returns a checkpoint, or None.
 
-        `ended`: nothing is passed on after this point, so it is kept however near the last one.
-        Returns how many of the samples are new: they were not sent on a connection before.
+        `ended`: the last checkpoint, which is kept however near the previous one. Returns the
+        number of new samples, which were not sent on an earlier connection.
         """
         new = max(0, heard - self._heard)
         self._heard += new
@@ -104,22 +105,22 @@ class Ledger:
         return new
 
     def found_mark(self) -> bool:
-        """Speech has started or stopped; return whether the client is to be told."""
+        """Speech has started or stopped; return whether the client has not received this mark."""
         self._found += 1
         return self._found > self._marks
 
     def told_mark(self) -> None:
-        """The client is told the next start or stop of speech."""
+        """The client receives the next start or stop of speech."""
         self._marks += 1
 
     def new(self, event: SegmentPartial | SegmentFinal) -> bool:
-        """Whether the client has not been told this, or more, already."""
+        """Whether the client has not received this text, or more, already."""
         if event.segment != self._point.segment:
             return event.segment > self._point.segment
         return isinstance(event, SegmentFinal) or event.audio_ms > self._told_ms
 
     def told(self, event: SegmentPartial | SegmentFinal) -> None:
-        """The client is told this text."""
+        """The client receives this text."""
         self._point = event.resume
         self._told_ms = event.audio_ms if isinstance(event, SegmentPartial) else -1
         if isinstance(event, SegmentFinal):
@@ -127,23 +128,23 @@ class Ledger:
         self._forget()
 
     def told_speakers(self, event: SegmentSpeakers) -> None:
-        """The client is told who spoke, which who goes on with the session must know."""
+        """The client receives a segment's speakers; their state is part of the resume point."""
         self._point = replace(self._point, speakers=event.state)
 
     def told_translation(self, event: SegmentTranslation) -> None:
-        """The client is told a part of a translation."""
+        """The client receives a part of a translation."""
         self._translations.translation(event)
 
     @property
     def due(self) -> bool:
-        """Whether the client must be told from where to keep audio, though there is no news."""
+        """Whether the client needs a message with a new position, from which it keeps audio."""
         return self._heard - self._stated_at >= _LONGEST_UNTOLD
 
     def state(self) -> SentState:
-        """Return the session as it is after the message that is being made."""
+        """Return the state after the message that is being made."""
         listening, before = self._points[0]
         self._stated_at = self._heard
-        # Processors use less than that of the text before.
+        # Processors use less of the previous text.
         context, translations = self._point.context[-CONTEXT:], self._translations.state()
         return SentState(
             replace(self._point, context=context, translations=translations),
@@ -151,7 +152,7 @@ class Ledger:
         )
 
     def _forget(self) -> None:
-        """Drop points before the last one from which everything that is not told is found again."""
+        """Drop checkpoints before the last one from which everything unsent is found again."""
         usable = 0
         while (
             usable + 1 < len(self._points)
@@ -168,9 +169,9 @@ _HEAD = 1 + 2 * _HINT_BYTES
 
 
 class ResumeState(msgspec.Struct, frozen=True, array_like=True):
-    """What a token holds: all of a session that a frontend cannot rebuild from `start` and audio.
+    """The content of a token: the state that a frontend cannot rebuild from `start` and audio.
 
-    `expires` is Unix time. `session` is the name that the client knows. `endpointing` and
+    `expires` is Unix time. `session` is the client's name for the session. `endpointing` and
     `chunk_ms` are in effect since the session began, whatever other frontends' defaults are.
     """
 
@@ -182,7 +183,7 @@ class ResumeState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ResumeTokens:
-    """Makes and reads the tokens of one frontend; those of other frontends are read as well."""
+    """Makes the tokens of one frontend, and reads the tokens of all frontends."""
 
     def __init__(
         self,
@@ -223,7 +224,7 @@ class ResumeTokens:
         return Resume(token, client_sample(told.listening.sample, rate))
 
     def open(self, resume: Resume, binding: tuple[bytes, bytes], rate: int) -> ResumeState:
-        """Return the state of the session to go on with.
+        """Return the state of the session to continue.
 
         Raises an error of `refusals.py` unless the token was issued for the same `binding`, is
         not too old, and the client sends the audio from where it must.

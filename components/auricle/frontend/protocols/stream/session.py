@@ -46,8 +46,6 @@ from auricle.protocol.sessions import (
 )
 from auricle.transcript.confidence import of_text
 
-# Turns what happens in a session into the messages of `/v1/audio/stream`. No I/O.
-
 
 def partial_reply(event: SegmentPartial) -> stream.Partial:
     """Return the client's message for a partial."""
@@ -94,11 +92,8 @@ def translation_reply(event: SegmentTranslation) -> stream.Translation:
     )
 
 
-# A session has one connection to a frontend: the newest. No I/O.
-
-
 class Takeovers:
-    """The sessions that are served, by the names that their clients know.
+    """The sessions that are served, by their clients' names: each on its newest connection only.
 
     A client that resumes may have left a connection that still looks alive here. And a token may
     be sent on many connections at once, past admission by load. Call it on one event loop.
@@ -157,12 +152,12 @@ class _Session(Channel[Ingest | FeatureIngest]):
         self._ledger = beginning.ledger
         self._engine = SessionEngine(frontend, self)
         self._idle_seconds = frontend.settings.idle_timeout_seconds
-        # Messages leave in the order in which the ledger knows of them.
+        # Messages are sent in the order in which the ledger records them.
         self._writer = MessageWriter(socket)
         self._texts: list[str] = []
-        # Segments whose final this connection has told: what comes later of others is left out.
-        self._wordless: set[int] = set()
-        self._speakerless: set[int] = set()
+        # Segments whose final was sent on this connection: the annotations of others are dropped.
+        self._pending_words: set[int] = set()
+        self._pending_speakers: set[int] = set()
 
     async def serve(self, taken_over: asyncio.Event) -> None:
         """Run the session until done, or `taken_over`; see `StreamProtocol.serve`."""
@@ -206,7 +201,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
                 await self._send(mark_reply(event), self._ledger.told_mark)
 
     async def count(self) -> int:
-        """Return how many of the samples processed now were not sent on a connection before."""
+        """Return how many of the samples processed now were not sent on an earlier connection."""
         new = self._ledger.listened(self.ingest.heard_samples, lambda: self.ingest.point)
         if self._ledger.due and self._begun.offer is not None:
             await self._send(stream.Checkpoint())
@@ -229,11 +224,11 @@ class _Session(Channel[Ingest | FeatureIngest]):
                 await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
             case SegmentPartial() | SegmentFinal():
                 await self._tell(event)
-            case SegmentWords() if event.segment in self._wordless:
-                self._wordless.remove(event.segment)
+            case SegmentWords() if event.segment in self._pending_words:
+                self._pending_words.remove(event.segment)
                 await self._send(words_reply(event))
-            case SegmentSpeakers() if event.segment in self._speakerless:
-                self._speakerless.remove(event.segment)
+            case SegmentSpeakers() if event.segment in self._pending_speakers:
+                self._pending_speakers.remove(event.segment)
                 noted = partial(self._ledger.told_speakers, event)
                 await self._send(speakers_reply(event), noted)
             case SegmentTranslation():
@@ -243,7 +238,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
                 await self._send_last(event)
 
     async def _tell(self, event: SegmentPartial | SegmentFinal) -> None:
-        """Send text, unless the client was told it on a connection before."""
+        """Send text, unless the client received it on an earlier connection."""
         if not self._ledger.new(event):
             return
         if isinstance(event, SegmentPartial):
@@ -252,14 +247,14 @@ class _Session(Channel[Ingest | FeatureIngest]):
             return
         if event.text:
             self._texts.append(event.text)
-            self._wordless.add(event.segment)
-            self._speakerless.add(event.segment)
+            self._pending_words.add(event.segment)
+            self._pending_speakers.add(event.segment)
         await self._send(final_reply(event), lambda: self._ledger.told(event))
 
     async def _send(
         self, reply: stream.Resumable, noted: Callable[[], None] = lambda: None
     ) -> None:
-        """Send a message, with the token of the session after it; `noted` tells the ledger."""
+        """Send a message with the token of the session after it; `noted` records it."""
 
         def made() -> list[str]:
             noted()

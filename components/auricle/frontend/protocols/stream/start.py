@@ -1,4 +1,4 @@
-"""How a session begins on this frontend: anew, or after what its client's token says."""
+"""How a session begins on this frontend: new, or resumed from its client's token."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ from auricle.protocol.sessions import OpenSession
 from auricle.protocol.stream import Resume
 
 log = logging.getLogger(__name__)
-
-# Reads what the client of `/v1/audio/stream` sends. No I/O.
 
 _LATER = msgspec.json.Decoder(Start | End)
 _EXAMPLE = (
@@ -130,9 +128,9 @@ def parse_end(text: str) -> None:
 
 @dataclass(frozen=True)
 class Beginning:
-    """A session's parts. `name` is the one that the client knows.
+    """A session's parts. `name` is the client's name for it.
 
-    Speech before session sample `text_from` has its text. `offer` returns what goes with a message
+    Speech before session sample `text_from` has its text. `offer` returns the token for a message
     to the client; it is None if sessions cannot be resumed.
     """
 
@@ -177,10 +175,10 @@ def begin(
         lead = frontend.lead()
     else:
         state = tokens.open(start.resume, binding, start.sample_rate)
-        log.info("session %s goes on as %s", state.session, socket.session)
+        log.info("session %s resumes as %s", state.session, socket.session)
         frontend.metrics.resumed()
         told = state.told
-        # It speaks as live as before: what it sends again, and what it could not send, is no lead.
+        # Audio that the client sends again, or sends late, does not count as a lead.
         again = (told.heard - told.listening.heard) / SAMPLE_RATE
         lead = frontend.lead(again + tokens.late(state))
     opened = OpenSession(
