@@ -11,7 +11,12 @@ from auricle.core.errors import ProtocolError
 from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.protocols import twilio, vapi
 from auricle.frontend.protocols.audiosocket import AUDIO_RATES, FrameParser
-from auricle.frontend.protocols.kserve.messages import asked_by, audio_of, pcm_of, unasked
+from auricle.frontend.protocols.kserve.messages import (
+    audio_of,
+    parse_request,
+    pcm_of,
+    unchecked_request,
+)
 from auricle.frontend.protocols.kserve.service import RAW_FIELD
 from auricle.frontend.protocols.realtime import translations as translation_events
 from auricle.frontend.protocols.riva.options import audio_format, parse_config
@@ -88,8 +93,8 @@ def rpc(data: dict[str, Any]) -> None:
     elif service == INFERENCE and method in ("ModelInfer", "ModelStreamInfer"):
         for message in data["messages"]:
             request = parsed("inference.ModelInferRequest", message, RAW_FIELD)
-            unasked(request)
-            asked_by(request)
+            unchecked_request(request)
+            parse_request(request)
             pcm_of(*audio_of(request))
 
 

@@ -149,12 +149,12 @@ async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
             call=socket.session,
         )
 
-        async def told(speaker: str, event: Text) -> None:
+        async def on_text(speaker: str, event: Text) -> None:
             if message := response(event, speaker):
                 await socket.send(message)
 
         channels = [
-            TextChannel(frontend, session, replace(audio, part=speaker), partial(told, speaker))
+            TextChannel(frontend, session, replace(audio, part=speaker), partial(on_text, speaker))
             for session, speaker in zip(sessions, SPEAKERS, strict=False)
         ]
         engine = SessionEngine(frontend, *channels)

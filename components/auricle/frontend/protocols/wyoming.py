@@ -209,7 +209,7 @@ class WyomingTranscript:
         self._language: str | None = None
         self._sent: str | None = None  # the text of the chunks so far; None before the first
 
-    def heard(self, event: Text) -> bytes:
+    def on_text(self, event: Text) -> bytes:
         """Return what to tell of an event: its text that will not change, if that is new."""
         self._language = language_code(event.language) or self._language
         if isinstance(event, SegmentFinal):
@@ -268,7 +268,7 @@ class _Conversation:
         self._client = client
         self._info = info
         self._parser = EventParser(frontend.settings.max_frame_bytes)
-        self._asked = Transcribe()
+        self._transcribe = Transcribe()
         self._turn = LoopTurn()
 
     async def run(self) -> None:
@@ -291,7 +291,7 @@ class _Conversation:
         elif event.kind == "ping":
             await self._connection.send(encode("pong", text=event.read_as(Ping).text))
         elif event.kind == "transcribe":
-            self._asked = event.read_as(Transcribe)
+            self._transcribe = event.read_as(Transcribe)
 
     async def _next(self, seconds: float, what: str, *, leave_at_once: bool) -> Event:
         """Return the next event. Raises Overloaded if draining ends the connection: at once with
@@ -311,30 +311,30 @@ class _Conversation:
     # ── one utterance ───────────────────────────────────────────────────────
 
     async def _utterance(self, first: Event) -> None:
-        asked, self._asked = self._asked, Transcribe()
+        wanted, self._transcribe = self._transcribe, Transcribe()
         audio = first.read_as(AudioFormat)
         _check_format(audio)
-        self._frontend.check_model(asked.name)
-        check("language", asked.language, LANGUAGE)
-        context = _context(asked)
+        self._frontend.check_model(wanted.name)
+        check("language", wanted.language, LANGUAGE)
+        context = _context(wanted)
         peer = self._connection.client
         record = Record(NAME, address_of(peer))
         live = self._frontend.live_sessions
         async with live.session(record, self._client, host_of(peer)) as session:
             options = ChannelOptions(
-                sample_rate=audio.rate, language=asked.language or None, context=context
+                sample_rate=audio.rate, language=wanted.language or None, context=context
             )
             transcript = WyomingTranscript()
 
-            async def told(event: Text) -> None:
-                if chunk := transcript.heard(event):
+            async def on_text(event: Text) -> None:
+                if chunk := transcript.on_text(event):
                     await self._connection.send(chunk)
 
             async def last() -> None:
                 with suppress(ClientDisconnected):  # it may leave once it has the text
                     await self._connection.send(transcript.whole())
 
-            channel = TextChannel(self._frontend, session, options, told)
+            channel = TextChannel(self._frontend, session, options, on_text)
             engine = SessionEngine(self._frontend, channel)
             await engine.run(self._read(channel, audio, first), last=last)
 
@@ -363,6 +363,6 @@ def _check_format(audio: AudioFormat) -> None:
             raise UnsupportedValue(f"{name} {value} cannot be used: it must be {right}", name)
 
 
-def _context(asked: Transcribe) -> str:
-    words = (*(asked.transcript_names or ()), *(asked.transcript_terms or ()))
+def _context(wanted: Transcribe) -> str:
+    words = (*(wanted.transcript_names or ()), *(wanted.transcript_terms or ()))
     return context_of("transcript_names and transcript_terms", words)

@@ -296,7 +296,7 @@ class RecordingTranscriber:
             language = (await asyncio.shield(first)).language
         context = last.context if self._settings.context_characters else ""
         given_up = recording.diarize and last.voices.given_up
-        asked = replace(recording, diarize=False) if given_up else recording
+        wanted = replace(recording, diarize=False) if given_up else recording
         async with self._turns.slot(recording.owner):
             resume = ResumePoint(
                 segment_start=part.start,
@@ -304,7 +304,7 @@ class RecordingTranscriber:
                 speakers=last.voices.state,
                 language=language,
             )
-            transcript = await self._session(asked, part, resume)
+            transcript = await self._session(wanted, part, resume)
         segment = transcript.segment(part.start, part.end)
         if given_up:
             segment = replace(segment, speakers=PartSpeakers(missing=last.voices.missing))

@@ -25,7 +25,7 @@ from auricle.frontend.protocols.deepgram.options import (
     parse_options,
     parse_recording_options,
 )
-from auricle.frontend.protocols.kserve.messages import SpeechOptions, asked_by
+from auricle.frontend.protocols.kserve.messages import SpeechOptions, parse_request
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.realtime.config import SessionConfig
 from auricle.frontend.protocols.riva.options import RecognitionOptions, parse_config
@@ -137,7 +137,7 @@ def turn() -> dict[str, Any]:
 
 
 def inferred(name: str, value: object) -> SpeechOptions:
-    return asked_by(request(sequence_id=1, sequence_start=True, **{name: value})).options
+    return parse_request(request(sequence_id=1, sequence_start=True, **{name: value})).options
 
 
 def transcribed(**data: object) -> Transcribe:
@@ -268,7 +268,9 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: inferred(word, "Ada").context == "Ada",
     },
     "Wyoming": {
-        "committed": lambda word: f'"type":"{word}"'.encode() in WyomingTranscript().heard(PARTIAL),
+        "committed": lambda word: (
+            f'"type":"{word}"'.encode() in WyomingTranscript().on_text(PARTIAL)
+        ),
         "language": lambda word: transcribed(**{word: "en"}).language == "en",
         "keywords": lambda word: transcribed(**{word: ["Ada"]}).transcript_terms == ("Ada",),
     },

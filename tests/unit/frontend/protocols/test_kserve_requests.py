@@ -11,10 +11,10 @@ from auricle.core.errors import BadRequest, Overloaded
 from auricle.frontend.protocols.kserve import messages as answers
 from auricle.frontend.protocols.kserve.messages import (
     SpeechOptions,
-    asked_by,
     audio_of,
+    parse_request,
     pcm_of,
-    unasked,
+    unchecked_request,
 )
 from auricle.frontend.recordings.transcriber import RecordingSegment
 from auricle.frontend.transport.grpc.schema import message
@@ -106,7 +106,7 @@ def test_tensors_that_cannot_be_used_are_named(change: str, said: str) -> None:
 
 
 def test_parameters_are_options() -> None:
-    asked = asked_by(
+    asked = parse_request(
         request(
             sequence_id=7,
             sequence_start=True,
@@ -126,10 +126,10 @@ def test_parameters_are_options() -> None:
 
 
 def test_without_parameters_there_is_no_sequence() -> None:
-    asked = asked_by(request())
+    asked = parse_request(request())
     assert (asked.sequence, asked.options, asked.warnings) == (None, SpeechOptions(), ())
     assert asked.outputs == ("TEXT", "IS_FINAL")
-    assert asked_by(request(sequence_id=0)).sequence is None
+    assert parse_request(request(sequence_id=0)).sequence is None
 
 
 @pytest.mark.parametrize(
@@ -153,18 +153,18 @@ def test_without_parameters_there_is_no_sequence() -> None:
 )
 def test_what_cannot_be_done_is_refused_by_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        asked_by(request(**given))
+        parse_request(request(**given))
 
 
 def test_of_a_request_that_is_wrong_the_sequence_is_known() -> None:
-    assert unasked(request(sequence_id=7, beam=4)).sequence == 7
-    assert unasked(request(sequence_id="seven")).sequence == "seven"
-    assert unasked(request(sequence_id=True)).sequence is None
+    assert unchecked_request(request(sequence_id=7, beam=4)).sequence == 7
+    assert unchecked_request(request(sequence_id="seven")).sequence == "seven"
+    assert unchecked_request(request(sequence_id=True)).sequence is None
 
 
 def test_a_refusal_says_when_to_come_again() -> None:
-    asked = asked_by(request(sequence_id="seven", sequence_start=True))
-    data = answers.failed(asked, Overloaded("all 1 sessions are in use"))
+    asked = parse_request(request(sequence_id="seven", sequence_start=True))
+    data = answers.failure_response(asked, Overloaded("all 1 sessions are in use"))
     told = message("inference.ModelStreamInferResponse").FromString(data)
     assert told.error_message == "all 1 sessions are in use; come again in 5 s"
     parameters = told.infer_response.parameters
@@ -177,16 +177,16 @@ def test_an_answer_names_any_sequence_that_there_can_be() -> None:
     for kind, sequence in (("int64_param", -1), ("uint64_param", 2**64 - 1)):
         given = request()
         setattr(given.parameters["sequence_id"], kind, sequence)
-        asked = asked_by(given)
-        data = answers.heard(asked, "ten", is_final=True, last=True, warnings=())
+        asked = parse_request(given)
+        data = answers.text_response(asked, "ten", is_final=True, last=True, warnings=())
         told = message("inference.ModelStreamInferResponse").FromString(data)
         named = told.infer_response.parameters["sequence_id"]
         assert (named.WhichOneof("parameter_choice"), getattr(named, kind)) == (kind, sequence)
 
 
 def test_the_text_of_a_recording_is_that_of_all_its_segments() -> None:
-    data = answers.whole_text(
-        asked_by(request()),
+    data = answers.recording_response(
+        parse_request(request()),
         [
             RecordingSegment("ten", 0, 1, "English"),
             RecordingSegment("green", 1, 2, "English"),

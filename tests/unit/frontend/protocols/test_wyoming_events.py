@@ -80,7 +80,7 @@ def final(segment: int, text: str) -> SegmentFinal:
 
 def told(*heard: SegmentPartial | SegmentFinal) -> list[tuple[str, str]]:
     transcript = WyomingTranscript()
-    said = b"".join([*map(transcript.heard, heard), transcript.whole()])
+    said = b"".join([*map(transcript.on_text, heard), transcript.whole()])
     return [(e.kind, e.data.get("text", "")) for e in parsed(said, 10_000)]
 
 

@@ -161,11 +161,11 @@ class AssemblyReplies:
         """Return the answer to an UpdateConfiguration that changed nothing."""
         return {"type": "Warning", "warning_code": _INVALID, "warning": error.for_client}
 
-    def termination(self, heard: Summary, session_seconds: float) -> Reply:
+    def termination(self, summary: Summary, session_seconds: float) -> Reply:
         """Return the last message of a session that was not cut short."""
         return {
             "type": "Termination",
-            "audio_duration_seconds": round(heard.seconds),
+            "audio_duration_seconds": round(summary.seconds),
             "session_duration_seconds": round(session_seconds),
         }
 

@@ -19,8 +19,8 @@ from auricle.frontend.protocols.deepgram.options import (
     REFUSED,
     REPEATED,
     Encoding,
-    asked,
     audio_form,
+    read_options,
     terms_of,
 )
 from auricle.frontend.session.adapter import AudioOptions, Reply, decoded, encode
@@ -87,7 +87,7 @@ def parse_flux_options(query: str, min_silence_ms: int, *, judged: bool = False)
     `min_silence_ms` is the silence that ends speech in other protocols; `judged`: there is a turn
     model.
     """
-    given, warnings = asked(query, _Given, _OTHERS)
+    given, warnings = read_options(query, _Given, _OTHERS)
     encoding, sample_rate = audio_form(given.encoding, given.sample_rate)
     thresholds = Thresholds(given.eot, given.eager, given.timeout_ms).checked()
     policy = thresholds.policy(min_silence_ms, judged=judged)

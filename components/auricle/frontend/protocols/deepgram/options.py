@@ -114,7 +114,7 @@ class ListenOptions(AudioOptions):
     utterance_end_ms: int | None = None
 
 
-def asked(query: str, table: type[T], others: Others) -> tuple[T, list[str]]:
+def read_options(query: str, table: type[T], others: Others) -> tuple[T, list[str]]:
     """Return a query's options, and warnings on those without effect. Raises BadRequest."""
     return read_query(table, gathered(query_pairs(query), others.repeated), others)
 
@@ -145,7 +145,7 @@ def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
 
     A client may have `most_channels` transcribed separately.
     """
-    given, idle = asked(query, _Listen, _LIVE)
+    given, idle = read_options(query, _Listen, _LIVE)
     encoding, sample_rate = audio_form(given.encoding, given.sample_rate)
     warnings: list[str] = []
     silence_ms, speech_final = _endpointing(given.endpointing, warnings)
@@ -233,7 +233,7 @@ class RecordingOptions:
 
 def parse_recording_options(query: str) -> RecordingOptions:
     """Parse the query string. Raises BadRequest, which names the option and its valid values."""
-    given, idle = asked(query, _Given, _OTHERS)
+    given, idle = read_options(query, _Given, _OTHERS)
     warnings: list[str] = []
     named = given.diarize_model  # requests speakers, as `diarize` does
     context = given.context(warnings)

@@ -186,39 +186,39 @@ class ListenRecordings(RecordingEndpoint):
 
     name = "listen"
 
-    async def answer(self, asked: RecordingRequest) -> None:
+    async def answer(self, request: RecordingRequest) -> None:
         created = datetime.now(UTC)
         # Before a client uploads a body that would be refused.
-        options = self._options(query_string(Request(asked.scope)))
+        options = self._options(query_string(Request(request.scope)))
         self._frontend.check_model(options.model)
-        async with self._requests.body(asked, read_body) as body:
+        async with self._requests.body(request, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)
             path = await on_disk(body.file)
 
             async def transcribe() -> None:
-                channels = await self._channels(asked, options, path)
+                channels = await self._channels(request, options, path)
                 model, sha256 = self._frontend.model, body.digest.hexdigest()
-                reply = answer(asked.name, model, sha256, created, channels, options)
-                await asked.respond(JSONResponse(reply))
+                reply = answer(request.name, model, sha256, created, channels, options)
+                await request.respond(JSONResponse(reply))
 
-            await asked.while_client_stays(transcribe())
+            await request.while_client_stays(transcribe())
 
     def refusal(self, error: AuricleError, request: str) -> Response:
         return denial(error, request)
 
     async def _channels(
-        self, asked: RecordingRequest, options: RecordingOptions, path: Path
+        self, request: RecordingRequest, options: RecordingOptions, path: Path
     ) -> list[RecordingChannel]:
         """Transcribe the recording; with `multichannel` each channel, one after the other."""
         if not options.multichannel:
-            return [await self._channel(asked, options, path, None)]
-        channels = [await self._channel(asked, options, path, 0)]
+            return [await self._channel(request, options, path, None)]
+        channels = [await self._channel(request, options, path, 0)]
         for number in range(1, channels[0].whole.channels):
-            channels.append(await self._channel(asked, options, path, number))
+            channels.append(await self._channel(request, options, path, number))
         return channels
 
     async def _channel(
-        self, asked: RecordingRequest, options: RecordingOptions, path: Path, number: int | None
+        self, request: RecordingRequest, options: RecordingOptions, path: Path, number: int | None
     ) -> RecordingChannel:
         settings = self._frontend.settings
         recording = Recording(
@@ -235,7 +235,7 @@ class ListenRecordings(RecordingEndpoint):
         )
         segments: list[RecordingSegment] = []
         whole = Whole(0.0)
-        async with aclosing(self._requests.texts(asked, recording)) as outputs:
+        async with aclosing(self._requests.texts(request, recording)) as outputs:
             async for output in outputs:
                 if isinstance(output, Whole):
                     whole = output

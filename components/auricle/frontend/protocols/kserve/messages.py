@@ -171,7 +171,7 @@ class KserveRequest:
     warnings: tuple[str, ...]
 
 
-def asked_by(request: Any) -> KserveRequest:
+def parse_request(request: Any) -> KserveRequest:
     """Parse all fields of a ModelInferRequest but its audio. Raises UnsupportedValue."""
     check("model_name", request.model_name, MODEL)
     check("id", request.id, EVENT_ID)
@@ -201,7 +201,7 @@ def asked_by(request: Any) -> KserveRequest:
     )
 
 
-def unasked(request: Any) -> KserveRequest:
+def unchecked_request(request: Any) -> KserveRequest:
     """Return the ids of a request that is not checked yet, for the response to an invalid one."""
     given = request.parameters.get("sequence_id")
     sequence = None if given is None else _value(given)
@@ -245,35 +245,35 @@ PACKAGE = "inference"
 _LARGEST_INT64 = (1 << 63) - 1
 
 
-def whole_text(asked: KserveRequest, segments: Sequence[RecordingSegment]) -> bytes:
-    response = _response(asked)
-    set_outputs(response, asked.outputs, " ".join(one.text for one in segments), is_final=True)
+def recording_response(wanted: KserveRequest, segments: Sequence[RecordingSegment]) -> bytes:
+    response = _response(wanted)
+    set_outputs(response, wanted.outputs, " ".join(one.text for one in segments), is_final=True)
     data: bytes = response.SerializeToString()
     return data
 
 
-def heard(
-    asked: KserveRequest, text: str, *, is_final: bool, last: bool, warnings: Sequence[str]
+def text_response(
+    wanted: KserveRequest, text: str, *, is_final: bool, last: bool, warnings: Sequence[str]
 ) -> bytes:
     """Return a response of a stream: the text of a segment.
 
-    `asked` is the last request of the sequence so far, `last` marks the sequence's last response.
+    `wanted` is the last request of the sequence so far, `last` marks the sequence's last response.
     """
-    response = _response(asked)
-    _mark(response, asked, last=last)
+    response = _response(wanted)
+    _mark(response, wanted, last=last)
     if warnings:
         response.parameters["warnings"].string_param = "; ".join(warnings)
-    set_outputs(response, asked.outputs, text, is_final=is_final)
+    set_outputs(response, wanted.outputs, text, is_final=is_final)
     data: bytes = message(f"{PACKAGE}.ModelStreamInferResponse")(
         infer_response=response
     ).SerializeToString()
     return data
 
 
-def failed(asked: KserveRequest, error: AuricleError) -> bytes:
+def failure_response(wanted: KserveRequest, error: AuricleError) -> bytes:
     """Return a stream's response to a request, or to a sequence, that failed."""
-    response = _response(asked)
-    _mark(response, asked, last=True)
+    response = _response(wanted)
+    _mark(response, wanted, last=True)
     response.parameters["code"].string_param = error.code
     words = error.for_client
     if seconds := math.ceil(error.retry_after_seconds):
@@ -285,17 +285,17 @@ def failed(asked: KserveRequest, error: AuricleError) -> bytes:
     return data
 
 
-def _response(asked: KserveRequest) -> Any:
+def _response(wanted: KserveRequest) -> Any:
     return message(f"{PACKAGE}.ModelInferResponse")(
-        model_name=asked.model, model_version=VERSION, id=asked.request
+        model_name=wanted.model, model_version=VERSION, id=wanted.request
     )
 
 
-def _mark(response: Any, asked: KserveRequest, *, last: bool) -> None:
+def _mark(response: Any, wanted: KserveRequest, *, last: bool) -> None:
     """Add the id of the response's sequence, and whether the response is its last."""
     response.parameters["triton_final_response"].bool_param = last
-    if isinstance(asked.sequence, str):
-        response.parameters["sequence_id"].string_param = asked.sequence
-    elif asked.sequence is not None:
-        kind = "int64_param" if asked.sequence <= _LARGEST_INT64 else "uint64_param"
-        setattr(response.parameters["sequence_id"], kind, asked.sequence)
+    if isinstance(wanted.sequence, str):
+        response.parameters["sequence_id"].string_param = wanted.sequence
+    elif wanted.sequence is not None:
+        kind = "int64_param" if wanted.sequence <= _LARGEST_INT64 else "uint64_param"
+        setattr(response.parameters["sequence_id"], kind, wanted.sequence)

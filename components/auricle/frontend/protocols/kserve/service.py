@@ -37,13 +37,13 @@ from auricle.frontend.protocols.kserve.messages import (
     PACKAGE,
     VERSION,
     KserveRequest,
-    asked_by,
     audio_of,
-    failed,
-    heard,
+    failure_response,
+    parse_request,
     pcm_of,
-    unasked,
-    whole_text,
+    recording_response,
+    text_response,
+    unchecked_request,
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.session.adapter import ChannelOptions
@@ -75,7 +75,7 @@ _RECONNECT_SECONDS = 1.0
 class SequenceChunk:
     """One request: its audio as 16-bit samples, or its error."""
 
-    asked: KserveRequest
+    wanted: KserveRequest
     samples: bytes = b""
     error: AuricleError | None = None
 
@@ -103,7 +103,7 @@ class Sequence:
         self._frontend = frontend
         self._caller = caller
         self._options = first.options
-        self._asked = first  # the last request that was processed
+        self._last_request = first  # the last request that was processed
         self._warnings = first.warnings
         self._send = send
         self._record = Record(NAME, caller.address)
@@ -128,7 +128,7 @@ class Sequence:
 
     async def end(self) -> None:
         """End a sequence whose client has ended the stream without it."""
-        await self.put(SequenceChunk(replace(self._asked, ends=True)))
+        await self.put(SequenceChunk(replace(self._last_request, ends=True)))
 
     async def run(self) -> None:
         """Serve the sequence until done; its own errors are sent to the client.
@@ -138,7 +138,7 @@ class Sequence:
         live, caller = self._frontend.live_sessions, self._caller
         try:
             with live.recorded(self._record):
-                self._frontend.check_model(self._asked.model)
+                self._frontend.check_model(self._last_request.model)
                 async with live.session(self._record, caller.client, caller.host) as session:
                     await self._serve(session)
             if self._farewell is not None:
@@ -146,7 +146,7 @@ class Sequence:
         except (Unauthorized, Forbidden):
             raise
         except AuricleError as error:
-            await self._send(failed(self._asked, error))
+            await self._send(failure_response(self._last_request, error))
         finally:
             self._over.set()
             self._patience.close()
@@ -160,7 +160,7 @@ class Sequence:
             silence=options.silence_ms,
             partials=options.partials,
         )
-        channel = TextChannel(self._frontend, session, audio, self._told)
+        channel = TextChannel(self._frontend, session, audio, self._on_text)
         engine = SessionEngine(self._frontend, channel)
         with self._frontend.admission.interrupting(self._patience.interrupt):
             await engine.run(self._read(engine, channel), last=self._last)
@@ -176,15 +176,15 @@ class Sequence:
             if chunk is None:
                 self._farewell = farewell(await engine.leave())
                 return
-            self._asked = chunk.asked
+            self._last_request = chunk.wanted
             if chunk.error is not None:
                 raise chunk.error
             self._frontend.metrics.bytes("grpc", len(chunk.samples))
             await channel.take(chunk.samples)
-            self._ended = chunk.asked.ends
+            self._ended = chunk.wanted.ends
         await engine.end()
 
-    async def _told(self, event: Text) -> None:
+    async def _on_text(self, event: Text) -> None:
         """Send text. A final waits if it may be the last."""
         if self._held:
             await self._tell(self._held, is_final=True)
@@ -210,7 +210,9 @@ class Sequence:
 
     async def _tell(self, text: str, *, is_final: bool = False, last: bool = False) -> None:
         warnings, self._warnings = self._warnings, ()
-        response = heard(self._asked, text, is_final=is_final, last=last, warnings=warnings)
+        response = text_response(
+            self._last_request, text, is_final=is_final, last=last, warnings=warnings
+        )
         await self._send(response)
 
 
@@ -224,13 +226,13 @@ def received(data: bytes) -> Received:
     StorageFull.
     """
     request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
-    asked = asked_by(request)
-    if asked.sequence is not None:
+    wanted = parse_request(request)
+    if wanted.sequence is not None:
         raise UnsupportedValue(
             "sequence_id is for ModelStreamInfer; ModelInfer takes a whole recording", "sequence_id"
         )
     datatype, content = audio_of(request)
-    options = asked.options
+    options = wanted.options
     if datatype == "BYTES":
         file = stored(content)
     else:
@@ -239,12 +241,12 @@ def received(data: bytes) -> Received:
     return Received(
         file,
         len(content),
-        partial(whole_text, asked),
-        asked.model,
+        partial(recording_response, wanted),
+        wanted.model,
         options.language,
         options.context,
         options.silence_ms,
-        asked.warnings,
+        wanted.warnings,
     )
 
 
@@ -310,47 +312,47 @@ class _Stream:
     async def _take(self, data: bytes) -> None:
         """Queue one request at its sequence. An invalid request is answered with its error."""
         request = parsed(f"{PACKAGE}.ModelInferRequest", data, bulk=RAW_FIELD)
-        asked = unasked(request)
-        sequence = None if asked.sequence is None else self._sequences.get(asked.sequence)
+        wanted = unchecked_request(request)
+        sequence = None if wanted.sequence is None else self._sequences.get(wanted.sequence)
         try:
-            asked = asked_by(request)
-            sequence = self._sequence(asked, sequence)
-            await sequence.put(SequenceChunk(asked, await _samples(request, asked)))
+            wanted = parse_request(request)
+            sequence = self._sequence(wanted, sequence)
+            await sequence.put(SequenceChunk(wanted, await _samples(request, wanted)))
         except AuricleError as error:
             if sequence is not None:
-                await sequence.put(SequenceChunk(asked, error=error))
+                await sequence.put(SequenceChunk(wanted, error=error))
             else:
                 log_refused(self._caller.address, error)
-                await self._messages.send(failed(asked, error))
+                await self._messages.send(failure_response(wanted, error))
 
-    def _sequence(self, asked: KserveRequest, running: Sequence | None) -> Sequence:
+    def _sequence(self, wanted: KserveRequest, running: Sequence | None) -> Sequence:
         """Return the sequence of a request, which may start or end it. Raises BadRequest."""
-        key = asked.sequence
+        key = wanted.sequence
         if key is None:
             raise UnsupportedValue(
                 "sequence_id is missing: audio comes in sequences, whose first request has "
                 "sequence_start",
                 "sequence_id",
             )
-        if asked.starts:
+        if wanted.starts:
             if running is not None and not running.over:
                 raise ProtocolError(f"the sequence {quoted(key)} has begun already")
-            running = self._sequences[key] = self._begun(asked)
+            running = self._sequences[key] = self._begun(wanted)
         elif running is None:
             raise ProtocolError(
                 f"the sequence {quoted(key)} has not begun: its first request has sequence_start"
             )
-        if asked.ends:
+        if wanted.ends:
             del self._sequences[key]
         return running
 
-    def _begun(self, asked: KserveRequest) -> Sequence:
+    def _begun(self, wanted: KserveRequest) -> Sequence:
         if len(self._sequences) >= _MOST_SEQUENCES:
             raise Overloaded(
                 f"a stream has at most {_MOST_SEQUENCES} sequences that have not ended"
             )
         self._record.settled = True  # by its sequences, from now on
-        sequence = Sequence(self._frontend, self._caller, asked, self._messages.send)
+        sequence = Sequence(self._frontend, self._caller, wanted, self._messages.send)
         task = asyncio.create_task(sequence.run())
         self._running.add(task)
         task.add_done_callback(self._finished)
@@ -364,9 +366,9 @@ class _Stream:
             self._failure.set_exception(error)
 
 
-async def _samples(request: Any, asked: KserveRequest) -> bytes:
+async def _samples(request: Any, wanted: KserveRequest) -> bytes:
     """Return the audio of a request; one that ends its sequence may have none."""
-    if asked.ends and not request.inputs:
+    if wanted.ends and not request.inputs:
         return b""
     datatype, content = audio_of(request)
     if len(content) < _LONG_BYTES:
@@ -422,38 +424,38 @@ class _About:
         self._processors = processors
 
     async def live(self, _incoming: Incoming, context: Context) -> bytes:
-        await _asked(context, "ServerLiveRequest")
+        await _parse_message(context, "ServerLiveRequest")
         return _answer("ServerLiveResponse", live=True)
 
     async def ready(self, _incoming: Incoming, context: Context) -> bytes:
-        await _asked(context, "ServerReadyRequest")
+        await _parse_message(context, "ServerReadyRequest")
         return _answer("ServerReadyResponse", ready=bool(await self._processors()))
 
     async def model_ready(self, incoming: Incoming, context: Context) -> bytes:
         self._access.client(incoming.metadata)
-        asked = await _asked(context, "ModelReadyRequest")
-        known = asked.name in self._frontend.models and asked.version in ("", VERSION)
+        wanted = await _parse_message(context, "ModelReadyRequest")
+        known = wanted.name in self._frontend.models and wanted.version in ("", VERSION)
         return _answer("ModelReadyResponse", ready=known and bool(await self._processors()))
 
     async def server(self, incoming: Incoming, context: Context) -> bytes:
         self._access.client(incoming.metadata)
-        await _asked(context, "ServerMetadataRequest")
+        await _parse_message(context, "ServerMetadataRequest")
         return _answer(
             "ServerMetadataResponse", name="auricle", version=__version__, extensions=["sequence"]
         )
 
     async def model(self, incoming: Incoming, context: Context) -> bytes:
         self._access.client(incoming.metadata)
-        asked = await _asked(context, "ModelMetadataRequest")
-        self._frontend.check_model(asked.name)
-        if asked.version not in ("", VERSION):
+        wanted = await _parse_message(context, "ModelMetadataRequest")
+        self._frontend.check_model(wanted.name)
+        if wanted.version not in ("", VERSION):
             raise UnsupportedValue(
-                f"version {quoted(asked.version)} does not exist; there is '{VERSION}'", "version"
+                f"version {quoted(wanted.version)} does not exist; there is '{VERSION}'", "version"
             )
         outputs = [{"name": n, "datatype": kind, "shape": [1]} for n, kind in OUTPUTS.items()]
         return _answer(
             "ModelMetadataResponse",
-            name=asked.name,
+            name=wanted.name,
             versions=[VERSION],
             platform="auricle",
             inputs=[{"name": AUDIO, "datatype": "FP32", "shape": [-1]}],
@@ -461,7 +463,7 @@ class _About:
         )
 
 
-async def _asked(context: Context, kind: str) -> Any:
+async def _parse_message(context: Context, kind: str) -> Any:
     data = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
     return parsed(f"{PACKAGE}.{kind}", data)
 

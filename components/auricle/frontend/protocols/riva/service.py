@@ -131,7 +131,7 @@ _AUDIO_FIELD = 2
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _FirstMessage:
     """The content of the first message; `request` is the client's name for the call."""
 
     options: RecognitionOptions
@@ -148,11 +148,11 @@ class StreamingRecognize:
     async def run(self, call: LiveCall) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientDisconnected if the
         client leaves."""
-        asked = _asked(await self._first(call))
-        self._frontend.check_model(asked.options.model)
-        self._frontend.check_words(asked.options.words == "aligned", "custom_configuration")
-        await call.warn(asked.options.warnings)
-        await _Session(self._frontend, call, asked).run()
+        first = _parse_first(await self._first(call))
+        self._frontend.check_model(first.options.model)
+        self._frontend.check_words(first.options.words == "aligned", "custom_configuration")
+        await call.warn(first.options.warnings)
+        await _Session(self._frontend, call, first).run()
 
     async def _first(self, call: LiveCall) -> bytes:
         seconds = self._frontend.settings.start_timeout_seconds
@@ -163,13 +163,13 @@ class StreamingRecognize:
 
 
 class _Session:
-    def __init__(self, frontend: Frontend, call: LiveCall, asked: _Asked) -> None:
+    def __init__(self, frontend: Frontend, call: LiveCall, first: _FirstMessage) -> None:
         self._frontend = frontend
         self._engine = SessionEngine(frontend)
         self._call = call
-        self._options = asked.options
-        self._results = Results(asked.request, asked.options.word_offsets)
-        self._interim_results = asked.interim_results
+        self._options = first.options
+        self._results = Results(first.request, first.options.word_offsets)
+        self._interim_results = first.interim_results
         self._left_of_file: int | None = None  # bytes of audio that a WAV file still has
 
     async def run(self) -> None:
@@ -212,7 +212,7 @@ class _Session:
             partials=self._interim_results,
             words=options.words,
         )
-        return TextChannel(self._frontend, self._call, audio, self._told)
+        return TextChannel(self._frontend, self._call, audio, self._on_text)
 
     async def _read(self, channel: TextChannel, first: bytes) -> None:
         await channel.take(first)
@@ -243,7 +243,7 @@ class _Session:
 
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def _told(self, event: Text) -> None:
+    async def _on_text(self, event: Text) -> None:
         if isinstance(event, SegmentFinal):
             await self._tell(self._results.final(event))
         elif self._interim_results:
@@ -255,7 +255,7 @@ class _Session:
             await self._call.send(response)
 
 
-def _asked(data: bytes) -> _Asked:
+def _parse_first(data: bytes) -> _FirstMessage:
     message = _parsed(data)
     if message.WhichOneof("streaming_request") != "streaming_config":
         raise ProtocolError("the first message must have streaming_config, not audio_content")
@@ -263,7 +263,7 @@ def _asked(data: bytes) -> _Asked:
     check("id", request, EVENT_ID)
     config = message.streaming_config
     options = parse_config(config.config, streaming=True)
-    return _Asked(options, config.interim_results, request)
+    return _FirstMessage(options, config.interim_results, request)
 
 
 def _audio(data: bytes) -> bytes:

@@ -191,16 +191,16 @@ class TranscriptionRequests(RecordingEndpoint):
     name = "http"
     form: ClassVar[type[TranscriptionForm]] = TranscriptionForm
 
-    async def answer(self, asked: RecordingRequest) -> None:
+    async def answer(self, call: RecordingRequest) -> None:
         """Read the form, and send the whole response or a stream of events."""
-        async with self._requests.body(asked, read_form) as form:
+        async with self._requests.body(call, read_form) as form:
             upload = await take_upload(form)
             self._frontend.metrics.bytes("http", upload.size)
             request = parse_as(upload.fields, self.form)
             self._frontend.check_model(request.model)
             recording = self.recording(upload, request)
-            outputs = self.outputs(self._requests.texts(asked, recording), request)
-            await asked.while_client_stays(_answer(outputs, request, asked))
+            outputs = self.outputs(self._requests.texts(call, recording), request)
+            await call.while_client_stays(_answer(outputs, request, call))
 
     def recording(self, upload: Upload, request: TranscriptionForm) -> Recording:
         """Return the recording to transcribe. Raises BadRequest if that is not possible here."""
@@ -241,10 +241,10 @@ class TranscriptionRequests(RecordingEndpoint):
         return _event({"type": "error", **error_body(error)})
 
 
-async def _answer(outputs: Outputs, request: TranscriptionForm, asked: RecordingRequest) -> None:
+async def _answer(outputs: Outputs, request: TranscriptionForm, call: RecordingRequest) -> None:
     async with aclosing(outputs) as texts:
         if request.stream:
-            events = _Chunks(request, asked.name) if request.wants_chunks else _Events(request)
-            await _stream(texts, events, request, asked.send)
+            events = _Chunks(request, call.name) if request.wants_chunks else _Events(request)
+            await _stream(texts, events, request, call.send)
         else:
-            await asked.respond(_response(await _collect(texts), request))
+            await call.respond(_response(await _collect(texts), request))

@@ -45,12 +45,12 @@ class TranslationForm(TranscriptionForm, frozen=True, kw_only=True):
     def check(self) -> None:
         """Raise UnsupportedValue for fields that apply to transcriptions only, too."""
         super().check()
-        for field, asked in (
+        for field, given in (
             ("include", bool(self.include)),
             ("timestamp_granularities", "word" in self.timestamp_granularities),
             ("max_line_characters", self.max_line_characters is not None),
         ):
-            if asked:
+            if given:
                 raise UnsupportedValue(
                     f"{field} cannot be used: a translation has no tokens or times of words", field
                 )
@@ -195,7 +195,7 @@ def _value(given: dict[str, Any]) -> dict[str, Any]:
 def _responses() -> dict[str, Any]:
     refused = refusal_responses("a field cannot be used, or the file is not audio", _ERROR)
     done = {
-        "description": "the transcript, in the format asked for",
+        "description": "the transcript, in the requested format",
         "content": {
             "application/json": {"schema": {"type": "object"}},
             "text/plain": {},
