@@ -1,7 +1,7 @@
-"""A driver process: speakers straight at the pools over Dynamo, without frontend or client.
+"""A driver process: speakers that call the pools over Dynamo, without frontend or client.
 
-The first line on standard input says where the pools are; each further one asks for a number of
-speakers, and is answered with a line of JSON once they have been heard.
+The first line on standard input has the configuration of the pools; each further one requests a
+number of speakers, and is answered with a line of JSON once they are measured.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ import numpy as np
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import Int16
 from auricle.checkpoints.files import open_checkpoint
-from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import ProcessorSettings
 from auricle.core.aio import cancelled
 from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
 from auricle.load.reports import LOAD_TOPIC, WorkerLoad
-from auricle.processor.driver import CheckpointView
-from auricle.processor.pools import EncodePool, PdPool
+from auricle.tools.load_generation.speakers import LoadInput, Pools, Speakers, Speech
 from auricle.tools.profiling.levels import without_request_lines
-from benchmarks.gpu.heard import Heard
-from benchmarks.gpu.speaker import Pools, Speaker, Speech
+from benchmarks.gpu.measurements import Measurements
+from benchmarks.gpu.speaker import speak_always
 from benchmarks.prepared import ROOT
 
-_READY_SECONDS = 60.0
-# What is due at the end has this long to come.
+# The texts of the last chunks have this long to arrive.
 _GRACE_SECONDS = 1.0
 # A driver's seeds; no two drivers have the same number.
 _SEEDS = 100_000
@@ -45,62 +42,52 @@ async def _drive(start: Mapping[str, Any]) -> None:
     config = Path(start["config"])
     sections = load_config(config, start["overrides"])
     settings: ProcessorSettings = settings_for("Processor", sections, str(config))
-    checkpoint = open_checkpoint(settings.model)
-    view = CheckpointView(checkpoint.geometry, PromptFormat(checkpoint), checkpoint.fingerprint)
-    speech = Speech(_recordings(), start["segment_seconds"])
+    source = LoadInput(settings, open_checkpoint(settings.model), _recordings())
+    speech = Speech(source.recordings, start["segment_seconds"])
     runtime = Runtime(settings)
     try:
-        pools = await _pools(runtime, settings, view)
+        pools = await _pools(runtime, source)
         _tell({"ready": True})
         seed = _SEEDS * start["number"]
         while line := await asyncio.to_thread(sys.stdin.readline):
-            asked = json.loads(line)
-            _tell(await _heard(asked, speech, pools, seed))
-            seed += asked["streams"]
+            trial = json.loads(line)
+            _tell(await _measured(trial, speech, pools, seed))
+            seed += trial["streams"]
     finally:
         runtime.close()
 
 
-async def _pools(runtime: Runtime, settings: ProcessorSettings, view: CheckpointView) -> Pools:
-    """Return the pools, placed by their workers' load as in a processor."""
-    encode = EncodePool(
-        runtime.client("encode_worker", "generate", local=True),
-        settings.encode_deadline_seconds,
-        settings.attempts,
-    )
-    pd = PdPool(
-        runtime.client("pd_worker", "generate", local=True),
-        settings.decode_deadline_seconds,
-        settings.attempts,
-    )
-    await encode.ready(_READY_SECONDS)
-    await pd.ready(_READY_SECONDS)
-    runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, encode.loads.heard)
-    runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pd.loads.heard)
-    return Pools(settings, view, encode, pd)
+async def _pools(runtime: Runtime, source: LoadInput) -> Pools:
+    """Return the pools; requests are placed by their workers' load, as in a processor."""
+    speakers = Speakers(runtime, source, local=True)
+    await speakers.ready()
+    pools = speakers.pools
+    runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, pools.encode.loads.heard)
+    runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pools.pd.loads.heard)
+    return pools
 
 
-async def _heard(
-    asked: Mapping[str, Any], speech: Speech, pools: Pools, seed: int
+async def _measured(
+    trial: Mapping[str, Any], speech: Speech, pools: Pools, seed: int
 ) -> dict[str, Any]:
-    """Run so many speakers; what is due after the settling, for the seconds asked for, counts."""
+    """Run the speakers of a trial; chunks due in `seconds` after `settle_seconds` count."""
     loop = asyncio.get_running_loop()
-    begin = loop.time() + asked["settle_seconds"]
-    heard = Heard(begin, begin + asked["seconds"])
-    speakers = [Speaker(speech, pools, heard, seed + n) for n in range(asked["streams"])]
-    tasks = [asyncio.create_task(speaker.run()) for speaker in speakers]
+    begin = loop.time() + trial["settle_seconds"]
+    measured = Measurements(begin, begin + trial["seconds"])
+    speakers = (speak_always(speech, pools, measured, seed + n) for n in range(trial["streams"]))
+    tasks = [asyncio.create_task(speaker) for speaker in speakers]
     try:
         await asyncio.sleep(begin - loop.time())
         cpu = time.process_time()
-        await asyncio.sleep(heard.end - loop.time())
-        cores = (time.process_time() - cpu) / asked["seconds"]
+        await asyncio.sleep(measured.end - loop.time())
+        cores = (time.process_time() - cpu) / trial["seconds"]
         await asyncio.sleep(_GRACE_SECONDS)
         for task in tasks:
             if task.done():
-                task.result()  # speakers end by errors that nobody foresaw
+                task.result()  # raises an unexpected error
     finally:
         await cancelled(tasks)
-    return asdict(heard) | {"cores": cores}
+    return asdict(measured) | {"cores": cores}
 
 
 def _recordings() -> list[Int16]:

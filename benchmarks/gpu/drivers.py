@@ -1,4 +1,4 @@
-"""The driver processes: started, told how many streams there are to be, and listened to."""
+"""Starts the driver processes, and runs trials on them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.baselines.client import end
-from benchmarks.gpu.heard import Trial
+from benchmarks.gpu.measurements import Trial
 from benchmarks.prepared import ROOT
 
 _Process = subprocess.Popen[str]
@@ -26,15 +26,15 @@ class Drivers:
         self._processes = processes
 
     def trial(self, streams: int, settle_seconds: float, seconds: float) -> Trial:
-        """Run so many streams at a time. Raises RuntimeError if a driver ends."""
+        """Run `streams` streams at a time. Raises RuntimeError if a driver ends."""
         share, rest = divmod(streams, len(self._processes))
         for number, process in enumerate(self._processes):
-            asked = {
+            trial = {
                 "streams": share + (number < rest),
                 "settle_seconds": settle_seconds,
                 "seconds": seconds,
             }
-            _tell(process, asked)
+            _tell(process, trial)
         return Trial.of(streams, [_answer(process) for process in self._processes])
 
 
@@ -42,11 +42,11 @@ class Drivers:
 def driving(
     count: int, config: Path, overrides: Sequence[str], segment_seconds: float
 ) -> Iterator[Drivers]:
-    """Start so many drivers at the pools of that configuration, and end them afterwards.
+    """Run `count` drivers of the pools of a configuration until the block ends.
 
-    Raises RuntimeError if one ends before it is ready.
+    Raises RuntimeError if a driver ends before it is ready.
     """
-    # They compute features and tokens, a thread each, and nothing on a GPU.
+    # They compute features and tokens, with one thread each, and do not use a GPU.
     environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     with contextlib.ExitStack() as stack:
         processes = []
@@ -66,13 +66,13 @@ def driving(
             }
             _tell(process, start)
         for process in processes:
-            _answer(process)  # that it is ready
+            _answer(process)  # it is ready
         try:
             yield Drivers(processes)
         finally:
             for process in processes:
                 assert process.stdin is not None
-                process.stdin.close()  # which ends it once it has answered
+                process.stdin.close()  # ends it after its answer
 
 
 def _stop(process: _Process) -> None:
@@ -81,14 +81,14 @@ def _stop(process: _Process) -> None:
     end(process)
 
 
-def _tell(process: _Process, asked: Mapping[str, Any]) -> None:
+def _tell(process: _Process, message: Mapping[str, Any]) -> None:
     assert process.stdin is not None
-    process.stdin.write(json.dumps(asked) + "\n")
+    process.stdin.write(json.dumps(message) + "\n")
     process.stdin.flush()
 
 
 def _answer(process: _Process) -> dict[str, Any]:
-    """Return the next answer. There is no deadline here: the whole part has one."""
+    """Return the next answer, without a deadline: the whole part has one."""
     assert process.stdout is not None
     while line := process.stdout.readline():
         if line.startswith("{"):  # others are Dynamo's

@@ -22,7 +22,7 @@ from benchmarks.checkpoints import TOKENS_PER_SECOND
 from benchmarks.gpu.busy import Busy, gpu_busy
 from benchmarks.gpu.drivers import Drivers, driving
 from benchmarks.gpu.found import Found, Task
-from benchmarks.gpu.heard import Trial
+from benchmarks.gpu.measurements import Trial
 from benchmarks.gpu.placement import placed
 from benchmarks.load.usage import Usage, measured
 from benchmarks.prepared import ROOT, checkpoint

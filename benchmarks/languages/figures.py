@@ -1,4 +1,4 @@
-"""ConcurrencyLimit of right languages, and word errors, from spoken and written turns. Pure."""
+"""Shares of right languages, and word errors, from spoken and written turns. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the GPU benchmark finds the most streams that pools carry, and the work it measures."""
+"""The search for the capacity of pools, and the measurements of the GPU benchmark."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from auricle.tools.load_generation.search import most_carried
-from benchmarks.gpu.heard import Chunk, Chunks, Heard, Trial
-from benchmarks.gpu.speaker import CHUNK
+from auricle.tools.load_generation.speakers import CHUNK, Chunk
+from benchmarks.gpu.measurements import Chunks, Measurements, Trial
 
 pytestmark = pytest.mark.unit
 
@@ -27,8 +27,8 @@ def test_the_knee_is_found_to_the_resolution(capacity: int, first: int) -> None:
     assert len(tried) == len(set(tried)) <= 16
 
 
-def pushed(heard: Heard, *chunks: Chunk) -> Chunks:
-    session = Chunks(heard)
+def pushed(measured: Measurements, *chunks: Chunk) -> Chunks:
+    session = Chunks(measured)
     for chunk in chunks:
         session.pushed(chunk, chunk.due)
     return session
@@ -39,63 +39,63 @@ def milliseconds(chunks: int) -> int:
 
 
 def test_a_chunk_lags_until_the_first_text_that_covers_it() -> None:
-    heard = Heard(0.0, 10.0)
-    session = pushed(heard, Chunk(CHUNK, 1.0, last=False), Chunk(2 * CHUNK, 1.64, last=False))
+    measured = Measurements(0.0, 10.0)
+    session = pushed(measured, Chunk(CHUNK, 1.0, last=False), Chunk(2 * CHUNK, 1.64, last=False))
     session.text(milliseconds(1), 1.2)
     session.text(milliseconds(2), 1.74)
-    assert heard.lags == pytest.approx([0.2, 0.1])
-    assert (heard.chunks, heard.texts) == (2, 2)
+    assert measured.lags == pytest.approx([0.2, 0.1])
+    assert (measured.chunks, measured.texts) == (2, 2)
 
 
 def test_a_chunk_whose_grid_point_was_skipped_waits_for_the_next_text() -> None:
-    heard = Heard(0.0, 10.0)
-    session = pushed(heard, Chunk(CHUNK, 1.0, last=False), Chunk(2 * CHUNK, 1.64, last=False))
+    measured = Measurements(0.0, 10.0)
+    session = pushed(measured, Chunk(CHUNK, 1.0, last=False), Chunk(2 * CHUNK, 1.64, last=False))
     session.text(milliseconds(2), 1.84)
-    assert heard.lags == pytest.approx([0.84, 0.2])
-    assert (heard.chunks, heard.texts) == (2, 1)
+    assert measured.lags == pytest.approx([0.84, 0.2])
+    assert (measured.chunks, measured.texts) == (2, 1)
 
 
-def test_the_end_of_a_segment_counts_apart() -> None:
-    heard = Heard(0.0, 10.0)
-    session = pushed(heard, Chunk(CHUNK, 1.0, last=False), Chunk(CHUNK + 1001, 1.1, last=True))
-    session.text((CHUNK + 1001) // 16, 1.5)  # rounded down, as final texts say it
-    assert heard.lags == pytest.approx([0.5])
-    assert heard.finals == pytest.approx([0.4])
+def test_the_end_of_a_segment_counts_separately() -> None:
+    measured = Measurements(0.0, 10.0)
+    session = pushed(measured, Chunk(CHUNK, 1.0, last=False), Chunk(CHUNK + 1001, 1.1, last=True))
+    session.text((CHUNK + 1001) // 16, 1.5)  # rounded down, as in final texts
+    assert measured.lags == pytest.approx([0.5])
+    assert measured.finals == pytest.approx([0.4])
 
 
-def test_what_was_due_at_another_time_does_not_count() -> None:
-    heard = Heard(1.0, 2.0)
-    session = pushed(heard, Chunk(CHUNK, 0.9, last=False), Chunk(2 * CHUNK, 2.0, last=False))
+def test_chunks_due_at_another_time_do_not_count() -> None:
+    measured = Measurements(1.0, 2.0)
+    session = pushed(measured, Chunk(CHUNK, 0.9, last=False), Chunk(2 * CHUNK, 2.0, last=False))
     session.text(milliseconds(2), 2.5)
-    assert (heard.chunks, heard.texts, heard.lags) == (0, 0, [])
+    assert (measured.chunks, measured.texts, measured.lags) == (0, 0, [])
 
 
-def test_a_chunk_without_text_at_the_end_is_at_least_so_late() -> None:
-    heard = Heard(0.0, 10.0)
-    pushed(heard, Chunk(CHUNK, 1.0, last=False)).over(4.0)
-    assert heard.lags == [3.0]
-    assert heard.texts == 0
+def test_a_chunk_without_text_is_late_until_the_end() -> None:
+    measured = Measurements(0.0, 10.0)
+    pushed(measured, Chunk(CHUNK, 1.0, last=False)).over(4.0)
+    assert measured.lags == [3.0]
+    assert measured.texts == 0
 
 
-def trial(**told: Any) -> Trial:
-    """A trial of one driver in which all went well, but for what is told."""
+def trial(**changed: Any) -> Trial:
+    """A trial of one driver in which all went well, except for `changed`."""
     well = {"chunks": 100, "late": 0, "texts": 95, "lags": [0.2] * 90, "finals": [0.2] * 5}
-    return Trial.of(64, [{**well, "failures": [], "cores": 0.5, **told}])
+    return Trial.of(64, [{**well, "failures": [], "cores": 0.5, **changed}])
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("changed", "why"),
     [
         ({}, ""),
         ({"lags": [0.2] * 90 + [0.7] * 10}, "lag p95 700 ms, above 640 ms"),
         ({"lags": [0.2] * 96 + [0.7] * 4}, ""),
         ({"finals": [0.51] * 5}, "final p95 510 ms, above 500 ms"),
         ({"failures": ["no slot"]}, "1 sessions failed, such as with: no slot"),
-        ({"late": 2}, "the drivers, of whose chunks 2.0% were late"),
+        ({"late": 2}, "2.0% of the drivers' chunks were late"),
         ({"texts": 40}, "only 40% of chunks were decoded"),
         ({"chunks": 0, "texts": 0, "lags": [], "finals": []}, "only 0% of chunks were decoded"),
     ],
 )
-def test_what_bounds_the_streams_is_said(told: dict[str, Any], why: str) -> None:
-    assert trial(**told).beyond.startswith(why)
-    assert bool(trial(**told).beyond) == bool(why)
+def test_the_reason_why_streams_are_not_carried(changed: dict[str, Any], why: str) -> None:
+    assert trial(**changed).beyond.startswith(why)
+    assert bool(trial(**changed).beyond) == bool(why)

@@ -13,8 +13,8 @@ from auricle.audio.pcm import to_int16
 from auricle.checkpoints.files import open_checkpoint
 from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
+from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, Speakers
 from auricle.tools.profiling.ramp import Helper
-from auricle.tools.profiling.synthetic_speakers import Cast, SpeakerGroup, Stage
 from auricle_testing import recordings
 from auricle_testing.replicas import used
 from auricle_testing.server import ANSWER_SECONDS, ROOT, Server, eventually
@@ -28,32 +28,32 @@ def helpers() -> list[psutil.Process]:
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
 
 
-def _stage(server: Server) -> Stage:
+def _source(server: Server) -> LoadInput:
     here = [f"--Common.discovery_path={server.discovery}", f"--Common.model={ROOT / 'models/demo'}"]
     sections = load_config(ROOT / "configs/demo.yaml", here)
     settings = settings_for("Processor", sections, "demo.yaml")
     pcm = to_int16(recordings.samples("kitchen"))
-    return Stage(settings, open_checkpoint(settings.model), [pcm])
+    return LoadInput(settings, open_checkpoint(settings.model), [pcm])
 
 
-async def test_what_a_recording_says_is_found_out_by_the_graph(server: Server) -> None:
-    """It is what a translate pool is measured with."""
-    stage = _stage(server)
-    runtime = Runtime(stage.settings)
+async def test_the_graph_transcribes_a_recording(server: Server) -> None:
+    """Translate pools are measured with this text."""
+    source = _source(server)
+    runtime = Runtime(source.settings)
     try:
-        cast = Cast(runtime, stage)
-        await cast.ready()
-        said = await cast.said(stage.recordings[0])
+        speakers = Speakers(runtime, source)
+        await speakers.ready()
+        utterance = await speakers.transcribe(source.recordings[0])
     finally:
         runtime.close()
-    assert jiwer.wer(recordings.words("kitchen"), said.text) <= 0.34
-    assert said.language == "English"
-    assert said.seconds == len(stage.recordings[0]) / SAMPLE_RATE
+    assert jiwer.wer(recordings.words("kitchen"), utterance.text) <= 0.34
+    assert utterance.language == "English"
+    assert utterance.seconds == len(source.recordings[0]) / SAMPLE_RATE
 
 
-async def test_another_process_speaks_until_it_is_told_to_stop(server: Server) -> None:
+async def test_another_process_speaks_until_it_is_stopped(server: Server) -> None:
     decodes = partial(used, server.system_ports["PdWorker"], "PdWorker")
-    helper = Helper(_stage(server))
+    helper = Helper(_source(server))
     try:
         await helper.start()
         assert helpers()

@@ -1,4 +1,4 @@
-"""Measures the pools beside the path that a deployment has, one after the other."""
+"""Measures the annotation pools of a deployment, one after another."""
 
 from __future__ import annotations
 
@@ -27,31 +27,35 @@ from auricle.processor.pools import EncodePool, Placement, Pool
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.protocol.annotation import TranslateReply, Translating
 from auricle.protocol.sessions import OpenSession
+from auricle.tools.load_generation.speakers import (
+    CHUNK_MS,
+    LoadInput,
+    Speakers,
+    Utterance,
+    random_part,
+)
 from auricle.tools.profiling.annotation_load import (
     SEGMENT_SECONDS,
-    Asking,
-    BesideRamp,
-    DiarizeAsking,
-    Told,
+    AnnotationRamp,
+    Answered,
+    DiarizeWorkload,
+    Workload,
 )
-from auricle.tools.profiling.synthetic_speakers import CHUNK_MS, Cast, Said, Stage, random_part
-
-# Has segments aligned, so that both halves of the align pool are measured.
 
 _WORDS_PER_SECOND = 2.5
 HALVES: Final[tuple[PoolKind, ...]] = ("align_encode_worker", "align_worker")
 
 
-class AlignAsking:
-    """Asks for the words of segments; see `beside.Asking`.
+class AlignWorkload:
+    """Requests the times of the words of segments, from both halves of the align pool.
 
     An aligner that is the model has no encode workers of its own.
     """
 
-    def __init__(self, runtime: Runtime, stage: Stage, aligner: ModelCheckpoint) -> None:
-        settings, own = stage.settings, aligner.fingerprint == stage.checkpoint.fingerprint
+    def __init__(self, runtime: Runtime, source: LoadInput, aligner: ModelCheckpoint) -> None:
+        settings, own = source.settings, aligner.fingerprint == source.checkpoint.fingerprint
         self.kinds: tuple[PoolKind, ...] = HALVES[1:] if own else HALVES
-        self._stage = stage
+        self._source = source
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
         encoders: PoolKind = "encode_worker" if own else HALVES[0]
@@ -68,26 +72,26 @@ class AlignAsking:
         for pool in self._pools:
             await pool.ready(seconds)
 
-    async def ask(self, kind: PoolKind | None, told: Told) -> None:
-        """Have segments aligned, or only encoded. The align worker by itself gets the same one
-        again and again, which is encoded once."""
-        spoken = self._segment()
+    async def run(self, kind: PoolKind | None, answered: Answered) -> None:
+        """Have segments aligned, or only encoded. Without the encode worker, one segment is
+        encoded once and aligned again and again."""
+        segment = self._segment()
         while True:
             if kind == "align_encode_worker":
-                await self._aligner.encoded(spoken)
+                await self._aligner.encoded(segment)
             else:
-                await self._aligner.times(spoken, self._patience)
-            told(SEGMENT_SECONDS)
+                await self._aligner.times(segment, self._patience)
+            answered(SEGMENT_SECONDS)
             if kind != "align_worker":
-                spoken = self._segment()
+                segment = self._segment()
 
     def _segment(self) -> FinalSegment:
-        """Return a part of a recording that nobody has encoded yet."""
-        stage, name = self._stage, f"profile-{next(self._names)}"
+        """Return a part of a recording with a key of its own, so that it is encoded anew."""
+        source, name = self._source, f"profile-{next(self._names)}"
         samples = int(SEGMENT_SECONDS * SAMPLE_RATE)
-        keys = KeyScheme(stage.checkpoint.fingerprint, stage.settings.dtype, name)
-        audio = SegmentAudio(stage.checkpoint.geometry, keys)
-        audio.push(random_part(stage.recordings, samples, self._chance))
+        keys = KeyScheme(source.checkpoint.fingerprint, source.settings.dtype, name)
+        audio = SegmentAudio(source.checkpoint.geometry, keys)
+        audio.push(random_part(source.recordings, samples, self._chance))
         words = ("profile",) * round(SEGMENT_SECONDS * _WORDS_PER_SECOND)
         return FinalSegment(
             *(name, name, audio, samples, milliseconds(samples), words),
@@ -98,15 +102,15 @@ class AlignAsking:
         )
 
 
-# Has what is said in the recordings translated, so that the translate pool is measured.
-#
-# As in a session, a segment's text is translated again whenever more of it is committed.
-
-_ANY = ("es", "en")  # for a model that names no languages: the first that nobody speaks
+# For a model that names no languages: the first that is not the recordings'.
+_ANY = ("es", "en")
 
 
-class TranslateAsking:
-    """Asks for translations of what was said; see `beside.Asking`."""
+class TranslateWorkload:
+    """Requests translations of the recordings' text.
+
+    As in a session, a segment is translated again whenever more of its text is committed.
+    """
 
     kinds: tuple[PoolKind, ...] = ("translate_worker",)
 
@@ -114,22 +118,22 @@ class TranslateAsking:
         self,
         runtime: Runtime,
         settings: ProcessorSettings,
-        said: Sequence[Said],
+        utterances: Sequence[Utterance],
         targets: Sequence[str],
     ) -> None:
         """`targets` are the languages into which the pool translates; empty for any.
 
-        Raises AuricleError if nothing was said, or only in the one language that there is.
+        Raises AuricleError without text, or if all of it is in the only target language.
         """
-        spoken = [one for one in said if one.text]
+        spoken = [one for one in utterances if one.text]
         if not spoken:
             raise AuricleError(
                 "nothing was recognised in the recordings, so there is nothing to translate: name "
                 "typical speech with --audio"
             )
         self._target = _target(spoken[0].language, targets)
-        # What is in that language already would be answered without the pool.
-        self._said = [one for one in spoken if language_code(one.language) != self._target]
+        # Text in the target language would be answered without the pool.
+        self._utterances = [o for o in spoken if language_code(o.language) != self._target]
         self._rule = translation_rule(settings)
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
@@ -141,19 +145,19 @@ class TranslateAsking:
         """Wait until the pool can be called."""
         await self._pool.ready(seconds)
 
-    async def ask(self, _kind: PoolKind | None, told: Told) -> None:
-        """Have the segments of a session translated, each with those before it as context."""
+    async def run(self, _kind: PoolKind | None, answered: Answered) -> None:
+        """Have the segments of a session translated, each with the ones before it as context."""
         name = f"profile-{next(self._names)}"
         opened = OpenSession(name, name, None, "", CHUNK_MS, translate=(self._target,))
         target = TranslationTarget(self._target, self._rule, 1, Translating())
         placement = self._pool.placement()
         try:
             for segment in itertools.count():
-                said = self._said[int(self._chance.integers(len(self._said)))]
-                steps = math.ceil(said.seconds * 1000 / CHUNK_MS)
-                for source in _sources(target, segment, said, steps):
+                utterance = self._utterances[int(self._chance.integers(len(self._utterances)))]
+                steps = math.ceil(utterance.seconds * 1000 / CHUNK_MS)
+                for source in _sources(target, segment, utterance, steps):
                     await self._step(placement, target, opened, source)
-                    told(said.seconds / steps)
+                    answered(utterance.seconds / steps)
         finally:
             placement.leave()
 
@@ -173,15 +177,16 @@ class TranslateAsking:
 
 
 def _sources(
-    target: TranslationTarget, segment: int, said: Said, steps: int
+    target: TranslationTarget, segment: int, utterance: Utterance, steps: int
 ) -> Iterator[Source | None]:
-    """Let the text of a segment grow; yield at each step what is to be asked for, if anything."""
+    """Let the text of a segment grow; yield the source to translate at each step, if any."""
     for step in range(1, steps):
-        committed = said.text[: last_cut(said.text, len(said.text) * step // steps)]
+        text = utterance.text
+        committed = text[: last_cut(text, len(text) * step // steps)]
         if committed:
-            target.grown(segment, committed, said.language)
+            target.grown(segment, committed, utterance.language)
         yield target.next()
-    target.ended(segment, said.text, said.language, math.inf)
+    target.ended(segment, utterance.text, utterance.language, math.inf)
     yield target.next()
 
 
@@ -196,57 +201,59 @@ def _target(spoken: str, targets: Sequence[str]) -> str:
     return found
 
 
-# What is said is taken from so many pieces of the recordings, of at most so many seconds.
+# Texts are from this number of pieces of the recordings, of at most this length.
 _PIECES, _PIECE_SECONDS = 24, 10.0
 _SHORTEST = SAMPLE_RATE // 2
 
 
-async def measure_beside(
-    stage: Stage, told: Callable[[str], None]
+async def measure_annotations(
+    source: LoadInput, log: Callable[[str], None]
 ) -> dict[PoolKind, tuple[float, float]]:
-    """Return what each pool carries, as `BesideRamp.carried` does; empty where there is none.
+    """Return each annotation pool's capacity and limit, as `AnnotationRamp.carried` does.
 
-    `told` is given a line for each level. Raises AuricleError if a pool cannot be measured.
+    `log` receives a line for each level. Raises AuricleError if a pool cannot be measured.
     """
-    runtime = Runtime(stage.settings)
+    runtime = Runtime(source.settings)
     found: dict[PoolKind, tuple[float, float]] = {}
     try:
-        for asking in await askings(runtime, stage):
-            ramp = BesideRamp(runtime, stage.settings.load_report_seconds, asking, told)
+        for workload in await workloads(runtime, source):
+            ramp = AnnotationRamp(runtime, source.settings.load_report_seconds, workload, log)
             found |= await ramp.carried()
     finally:
         runtime.close()
     return found
 
 
-async def askings(runtime: Runtime, stage: Stage) -> list[Asking]:
-    settings = stage.settings
-    found: list[Asking] = []
+async def workloads(runtime: Runtime, source: LoadInput) -> list[Workload]:
+    """Return a workload for each annotation that the deployment has."""
+    settings = source.settings
+    found: list[Workload] = []
     if settings.align_model is not None:
         aligner = await asyncio.to_thread(open_checkpoint, settings.align_model)
-        found.append(AlignAsking(runtime, stage, aligner))
+        found.append(AlignWorkload(runtime, source, aligner))
     if settings.speaker_model is not None:
-        found.append(DiarizeAsking(runtime, stage))
+        found.append(DiarizeWorkload(runtime, source))
     if settings.translate_model is not None:
         model = await asyncio.to_thread(open_text_model, settings.translate_model)
-        said = await _said(runtime, stage)
+        utterances = await _transcribed(runtime, source)
         targets = settings.translate_targets or model.targets
-        found.append(TranslateAsking(runtime, settings, said, targets))
+        found.append(TranslateWorkload(runtime, settings, utterances, targets))
     return found
 
 
-async def _said(runtime: Runtime, stage: Stage) -> list[Said]:
-    """Have the recordings recognised, which come without their text."""
-    cast = Cast(runtime, stage)
-    await cast.ready()
-    return [await cast.said(piece) for piece in itertools.islice(_pieces(stage), _PIECES)]
+async def _transcribed(runtime: Runtime, source: LoadInput) -> list[Utterance]:
+    """Return the texts of the recordings."""
+    speakers = Speakers(runtime, source)
+    await speakers.ready()
+    pieces = itertools.islice(_pieces(source), _PIECES)
+    return [await speakers.transcribe(piece) for piece in pieces]
 
 
-def _pieces(stage: Stage) -> itertools.chain[Int16]:
+def _pieces(source: LoadInput) -> itertools.chain[Int16]:
     """Return pieces of the recordings, those from the beginning of each first."""
     length = int(_PIECE_SECONDS * SAMPLE_RATE)
-    longest = max(len(recording) for recording in stage.recordings)
+    longest = max(len(recording) for recording in source.recordings)
     return itertools.chain.from_iterable(
-        [one[at : at + length] for one in stage.recordings if len(one) > at + _SHORTEST]
+        [one[at : at + length] for one in source.recordings if len(one) > at + _SHORTEST]
         for at in range(0, longest, length)
     )

@@ -1,11 +1,11 @@
-"""Computes a pool's profile from measured levels of load. No I/O."""
+"""Levels of load, a pool's profile from them, and the progress of their measurement."""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,9 +25,9 @@ _HINT = "raise Processor.target_chunk_ms, or use a faster machine"
 
 @dataclass(frozen=True)
 class Level:
-    """A measurement with `speakers` concurrent sessions, or so many seconds of speech per second.
+    """A measurement with `speakers` concurrent sessions, or that many seconds of speech a second.
 
-    `work` is per second, by unit; `response_seconds` is the 95th percentile; `refused` tells
+    `work` is per second, by unit; `response_seconds` is the 95th percentile; `refused`
     whether any request was refused.
     """
 
@@ -56,6 +56,23 @@ def level_of(speakers: float, reports: Sequence[WorkerLoad]) -> Level:
 def beyond(level: Level, limit: float) -> bool:
     """Return whether the level is beyond the knee: requests refused or response over `limit`."""
     return level.refused or level.response_seconds > limit
+
+
+async def doubled(
+    measure: Callable[[int], Awaitable[Level]], limit: float, *, most: int, load: str
+) -> list[Level]:
+    """Measure levels, doubling the load from 1 until a level is beyond `limit`.
+
+    Raises AuricleError if none up to `most` is; `load` completes its message.
+    """
+    levels: list[Level] = []
+    at_once = 1
+    while not levels or not beyond(levels[-1], limit):
+        if at_once > most:
+            raise AuricleError(f"{most} {load}")
+        levels.append(await measure(at_once))
+        at_once *= 2
+    return levels
 
 
 def knee(levels: Sequence[Level], limit: float, hint: str = _HINT) -> float:
@@ -104,14 +121,14 @@ def ratios(encode: Mapping[str, float], pd: Mapping[str, float]) -> dict[str, fl
     return {segment: round(encode[segment] / pd[segment], 2) for segment in encode if pd[segment]}
 
 
-# What `auricle profile` shows while it measures: a line per step, and how long it will take.
+# Progress: a line per level, and the remaining time
 
 _FIRST_GUESS = 7  # levels up to a worker's knee: 1, 2, 4 … 32 speakers, and one between
 
 
 class Progress:
-    """Of `ramps`, each of some levels. How many is not known before, so what is left is
-    guessed from the longest ramp so far. Pure."""
+    """The progress of `ramps` of levels. The number of levels is not known before, so the remaining
+    time is estimated from the longest ramp so far. Pure."""
 
     def __init__(self, ramps: int, level_seconds: float) -> None:
         self._ramps_left = ramps
@@ -126,14 +143,14 @@ class Progress:
         self._done += 1
 
     def ramp_done(self) -> None:
-        """A worker was taken to its knee."""
+        """The knee of a worker was found."""
         self._longest = max(self._longest, self._level)
         self._ramps_left -= 1
         self._level = 0
 
     @property
     def seconds_left(self) -> float:
-        """At least one level, until the last ramp is done."""
+        """The remaining time: at least one level's, until the last ramp is done."""
         if not self._ramps_left:
             return 0.0
         levels = self._longest or _FIRST_GUESS
@@ -142,7 +159,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The part that is done, 0 to 1, of what there was and is left."""
+        """The share of the whole measurement that is done, 0 to 1."""
         done = self._done * self._level_seconds
         return done / (done + self.seconds_left) if done else 0.0
 
@@ -155,7 +172,7 @@ class Progress:
 def bar(console: Console) -> Iterator[Callable[[Progress], None]]:
     """Show a bar below the lines of the console while the block runs; without a terminal nothing.
 
-    Yields what moves it.
+    Yields the function that moves it.
     """
     columns = (BarColumn(bar_width=40), TextColumn("{task.description}"))
     with Bars(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
@@ -165,28 +182,28 @@ def bar(console: Console) -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def without_request_lines() -> Iterator[None]:
-    """Standard error without the line that Dynamo writes for every request of this process.
+    """Remove the line that Dynamo writes for each request of this process from standard error.
 
-    No setting of Dynamo 1.6 silences it, and it is written past Python: the descriptor is
-    replaced by a pipe, whose other lines are passed on.
+    No setting of Dynamo 1.6 prevents it, and it does not pass through Python: the descriptor is
+    replaced by a pipe, whose other lines are forwarded.
     """
     sys.stderr.flush()
     kept = os.dup(2)
     reading, writing = os.pipe()
     os.dup2(writing, 2)
     os.close(writing)
-    passing = threading.Thread(target=_pass_on, args=(reading, kept), name="stderr", daemon=True)
-    passing.start()
+    forwarding = threading.Thread(target=_forward, args=(reading, kept), name="stderr", daemon=True)
+    forwarding.start()
     try:
         yield
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)  # the pipe's last writer is closed by this
-        passing.join(5.0)
+        os.dup2(kept, 2)  # this closes the pipe's last writer
+        forwarding.join(5.0)
         os.close(kept)
 
 
-def _pass_on(reading: int, kept: int) -> None:
+def _forward(reading: int, kept: int) -> None:
     with os.fdopen(reading, "rb") as lines:
         for line in lines:
             if not is_of_one_request(line.decode(errors="replace")):

@@ -1,14 +1,13 @@
-"""Increases the number of speakers on the workers of one kind until they are saturated."""
+"""Increases the number of speakers until the workers of one kind are saturated."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import multiprocessing
 import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import ceil
@@ -19,22 +18,30 @@ from auricle.core.errors import AuricleError
 from auricle.dynamo import Runtime
 from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
-from auricle.tools.profiling.levels import Level, Progress, beyond, level_of, without_request_lines
-from auricle.tools.profiling.synthetic_speakers import Cast, SpeakerGroup, Stage
+from auricle.tools.load_generation.pacing import undisturbed
+from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, Speakers
+from auricle.tools.profiling.levels import (
+    Level,
+    Progress,
+    doubled,
+    level_of,
+    without_request_lines,
+)
 
-# Further processes with speakers: a GPU's worker takes more than one process can simulate.
-
-# A frontend and a processor take a core for 64 to 120 sessions; a speaker has the processor's part.
-_HELPERS_MOST_SPEAKERS = 96
+# A frontend and a processor use a core for 64 to 120 sessions; a speaker only does the processor's
+# part.
+_MOST_PER_PROCESS = 96
 _ANSWER_SECONDS = 90.0
 _END_SECONDS = 5.0
-_BEGUN = ""  # any other answer says what failed
+_BEGUN = ""  # any other answer is an error message
 _ENDED = "a process with speakers has ended"
 
 
-def parts(speakers: int, segment_seconds: float, decoding: bool, cores: int) -> list[SpeakerGroup]:
-    """Divide speakers between processes, which have at most half of the cores."""
-    processes = min(ceil(speakers / _HELPERS_MOST_SPEAKERS), max(1, cores // 2))
+def divided(
+    speakers: int, segment_seconds: float, decoding: bool, cores: int
+) -> list[SpeakerGroup]:
+    """Divide speakers between processes, of which there are at most half as many as cores."""
+    processes = min(ceil(speakers / _MOST_PER_PROCESS), max(1, cores // 2))
     found, first = [], 0
     for number in range(processes):
         count = speakers // processes + (number < speakers % processes)
@@ -44,77 +51,77 @@ def parts(speakers: int, segment_seconds: float, decoding: bool, cores: int) -> 
 
 
 class Helper:
-    """A process whose speakers do the parts that it is given. Use it on one event loop."""
+    """A process that runs one group of speakers after another. Use it on one event loop."""
 
-    def __init__(self, stage: Stage) -> None:
-        # Not a copy of this process, which has threads.
+    def __init__(self, source: LoadInput) -> None:
+        # Not a fork of this process, which has threads.
         context = multiprocessing.get_context("spawn")
         self._line, self._theirs = context.Pipe()
-        self._process = context.Process(target=_main, args=(stage, self._theirs), daemon=True)
-        self._heard: asyncio.Queue[str] = asyncio.Queue()  # at most one message of each speaker
+        self._process = context.Process(target=_main, args=(source, self._theirs), daemon=True)
+        self._answers: asyncio.Queue[str] = asyncio.Queue()  # at most one of each speaker
 
     async def start(self) -> None:
         """Start the process. Raises AuricleError if it fails, or is not ready in time."""
         await asyncio.to_thread(self._process.start)
         self._theirs.close()
-        asyncio.get_running_loop().add_reader(self._line.fileno(), self._hear)
+        asyncio.get_running_loop().add_reader(self._line.fileno(), self._receive)
         await self._begun()
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
-            self._heard.put_nowait(self._line.recv())
+            self._answers.put_nowait(self._line.recv())
         except (EOFError, OSError):
             asyncio.get_running_loop().remove_reader(self._line.fileno())
-            self._heard.put_nowait(_ENDED)
+            self._answers.put_nowait(_ENDED)
 
-    async def begin(self, part: SpeakerGroup) -> None:
-        """Have the process do this part, and no longer the one before."""
-        while not self._heard.empty():
-            self._heard.get_nowait()  # of the part before, after it was measured
+    async def begin(self, group: SpeakerGroup) -> None:
+        """Replace the group of speakers that runs."""
+        while not self._answers.empty():
+            self._answers.get_nowait()  # of the previous group, after it was measured
         try:
-            self._line.send(part)
+            self._line.send(group)
         except OSError:
             raise AuricleError(_ENDED) from None
         await self._begun()
 
     async def _begun(self) -> None:
-        said = await within(_ANSWER_SECONDS, self._heard.get(), "a process with speakers")
-        if said != _BEGUN:
-            raise AuricleError(said)
+        answer = await within(_ANSWER_SECONDS, self._answers.get(), "a process with speakers")
+        if answer != _BEGUN:
+            raise AuricleError(answer)
 
     async def fails(self) -> None:
-        """Wait for ever, unless a session fails: then raise AuricleError."""
-        raise AuricleError(await self._heard.get())
+        """Wait until a session fails. Raises AuricleError then."""
+        raise AuricleError(await self._answers.get())
 
     async def close(self) -> None:
         """End the process."""
         asyncio.get_running_loop().remove_reader(self._line.fileno())
         with suppress(OSError):
             self._line.send(None)
-        if self._process.pid is not None:  # else it could not be started
+        if self._process.pid is not None:  # it was started
             await asyncio.to_thread(self._process.join, _END_SECONDS)
             self._process.kill()
         self._line.close()
 
 
-def _main(stage: Stage, line: Connection) -> None:
+def _main(source: LoadInput, line: Connection) -> None:
     os.environ.setdefault("DYN_LOG", "error")
     with without_request_lines():
-        asyncio.run(_speak(stage, line))
+        asyncio.run(_speak(source, line))
 
 
-async def _speak(stage: Stage, line: Connection) -> None:
-    runtime = Runtime(stage.settings)
+async def _speak(source: LoadInput, line: Connection) -> None:
+    runtime = Runtime(source.settings)
     speaking: list[asyncio.Task[None]] = []
     try:
-        cast = Cast(runtime, stage)
-        await cast.ready()
+        speakers = Speakers(runtime, source)
+        await speakers.ready()
         line.send(_BEGUN)
-        while (part := await asyncio.to_thread(_next, line)) is not None:
+        while (group := await asyncio.to_thread(_next, line)) is not None:
             await cancelled(speaking)
-            speaking = cast.start(part)
+            speaking = speakers.start(group)
             for task in speaking:
-                task.add_done_callback(partial(_tell, line))
+                task.add_done_callback(partial(_report, line))
             line.send(_BEGUN)
     finally:
         await cancelled(speaking)
@@ -122,15 +129,15 @@ async def _speak(stage: Stage, line: Connection) -> None:
 
 
 def _next(line: Connection) -> SpeakerGroup | None:
-    """Return the next part; None if there is none, or if nobody is left who would give one."""
+    """Return the next group; None at the end, or if the parent process has ended."""
     try:
-        part: SpeakerGroup | None = line.recv()
+        group: SpeakerGroup | None = line.recv()
     except EOFError:
         return None
-    return part
+    return group
 
 
-def _tell(line: Connection, task: asyncio.Task[None]) -> None:
+def _report(line: Connection, task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         line.send(str(error) or type(error).__name__)
 
@@ -145,32 +152,32 @@ class Ramp:
     def __init__(
         self,
         runtime: Runtime,
-        stage: Stage,
-        told: Callable[[str], None],
+        source: LoadInput,
+        log: Callable[[str], None],
         moved: Callable[[Progress], None],
         ramps: int,
     ) -> None:
-        """`told` is given a line for each level of so many `ramps`, `moved` how far it is."""
-        self._stage = stage
-        self._told = told
+        """`log` receives a line for each level of all `ramps`, `moved` the progress."""
+        self._source = source
+        self._log = log
         self._moved = moved
-        self._cast = Cast(runtime, stage)
+        self._speakers = Speakers(runtime, source)
         self._helpers: list[Helper] = []
         self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
         for pool in REQUIRED_POOLS:
-            runtime.subscribe(pool.kind, LOAD_TOPIC, WorkerLoad, self._heard)
-        # Long enough for a percentile, and for every speaker to begin a segment or two.
-        interval = stage.settings.load_report_seconds
+            runtime.subscribe(pool.kind, LOAD_TOPIC, WorkerLoad, self._store)
+        # Long enough for a percentile, and for each speaker to begin a segment or two.
+        interval = source.settings.load_report_seconds
         self._settle_seconds = 3 * interval
         self._level_seconds = max(_LEVEL_SECONDS, 4 * interval)
         self._progress = Progress(ramps, self._settle_seconds + self._level_seconds)
 
-    def _heard(self, load: WorkerLoad) -> None:
+    def _store(self, load: WorkerLoad) -> None:
         self._reports[load.kind].append(load)
 
     async def ready(self) -> None:
         """Wait until all workers can be called. Raises DeadlineExceeded."""
-        await self._cast.ready()
+        await self._speakers.ready()
 
     async def close(self) -> None:
         """End the processes that were started for more speakers."""
@@ -189,13 +196,12 @@ class Ramp:
         One more level is measured between the last two. Raises AuricleError if no number of
         speakers saturates the workers, or if a session fails.
         """
-        levels: list[Level] = []
-        speakers = 1
-        while not levels or not beyond(levels[-1], limit):
-            if speakers > _MOST_SPEAKERS:
-                raise AuricleError(f"{_MOST_SPEAKERS} speakers did not saturate one {kind}")
-            levels.append(await self._measured(kind, speakers, segment_seconds, limit))
-            speakers *= 2
+        levels = await doubled(
+            lambda speakers: self._measured(kind, speakers, segment_seconds, limit),
+            limit,
+            most=_MOST_SPEAKERS,
+            load=f"speakers did not saturate one {kind}",
+        )
         if len(levels) > 1:
             between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
             levels.append(await self._measured(kind, between, segment_seconds, limit))
@@ -210,29 +216,29 @@ class Ramp:
         found = level_of(speakers, self._reports[kind])
         self._progress.level_done()
         self._moved(self._progress)
-        self._told(
+        self._log(
             f"{kind}, segments of {segment_seconds:g} s: {speakers} speakers take "
             f"{found.response_seconds * 1000:.0f} ms of {limit * 1000:.0f} ms; {self._progress}"
         )
         return found
 
     async def _level(self, speakers: int, segment_seconds: float, *, decoding: bool) -> None:
-        """Run so many speakers, and keep the reports made after they have settled."""
-        own, *others = parts(speakers, segment_seconds, decoding, os.cpu_count() or 1)
+        """Run `speakers`, and keep the reports made after they have settled."""
+        own, *others = divided(speakers, segment_seconds, decoding, os.cpu_count() or 1)
         async with self._speaking(own, others) as tasks:
-            await _undisturbed(asyncio.sleep(self._settle_seconds), tasks)
+            await undisturbed(self._settle_seconds, tasks)
             self._reports.clear()
-            await _undisturbed(asyncio.sleep(self._level_seconds), tasks)
+            await undisturbed(self._level_seconds, tasks)
 
     @asynccontextmanager
     async def _speaking(
         self, own: SpeakerGroup, others: list[SpeakerGroup]
     ) -> AsyncIterator[list[asyncio.Task[None]]]:
-        """Yield tasks that end only if a session fails."""
+        """Run these groups; yield tasks that end only if a session fails."""
         helpers = await self._needed(len(others))
-        for helper, part in zip(helpers, others, strict=True):
-            await helper.begin(part)
-        tasks = self._cast.start(own)
+        for helper, group in zip(helpers, others, strict=True):
+            await helper.begin(group)
+        tasks = self._speakers.start(own)
         tasks += [asyncio.create_task(helper.fails()) for helper in helpers]
         try:
             yield tasks
@@ -243,17 +249,6 @@ class Ramp:
 
     async def _needed(self, count: int) -> list[Helper]:
         while len(self._helpers) < count:
-            self._helpers.append(Helper(self._stage))
+            self._helpers.append(Helper(self._source))
             await self._helpers[-1].start()
         return self._helpers[:count]
-
-
-async def _undisturbed(pause: Awaitable[None], tasks: list[asyncio.Task[None]]) -> None:
-    """Await the pause; raise the error of a task that fails meanwhile."""
-    waiting = asyncio.ensure_future(pause)
-    try:
-        done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
-        for task in itertools.chain(done):
-            task.result()
-    finally:
-        await cancelled([waiting])

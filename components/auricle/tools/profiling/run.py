@@ -32,8 +32,9 @@ from auricle.load.capacity_profile import CapacityProfile, PoolProfile
 from auricle.load.pools import OPTIONAL_POOLS, POOLS, REQUIRED_POOLS
 from auricle.load.reports import PoolKind
 from auricle.process.device_faults import described, visible_gpus
+from auricle.tools.load_generation.speakers import LoadInput
 from auricle.tools.profiling.annotation_load import costs_of
-from auricle.tools.profiling.annotation_pools import measure_beside
+from auricle.tools.profiling.annotation_pools import measure_annotations
 from auricle.tools.profiling.levels import (
     Level,
     Progress,
@@ -44,7 +45,6 @@ from auricle.tools.profiling.levels import (
     without_request_lines,
 )
 from auricle.tools.profiling.ramp import Ramp
-from auricle.tools.profiling.synthetic_speakers import Stage
 
 # Short segments and long ones, whose work has different proportions.
 _SEGMENT_SECONDS = (2.5, 10.0)
@@ -53,7 +53,7 @@ _START_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Measured:
-    """A pool's levels with their knees, in speakers; `streams` are those of one worker."""
+    """A pool's levels with their knees, in speakers; `streams` is the capacity of one worker."""
 
     levels: list[tuple[list[Level], float]]
     limit: float
@@ -67,7 +67,7 @@ async def profile(
     audio: Sequence[Path],
     console: Console,
 ) -> None:
-    """Measure both pools, and those beside the path that there are, and write the profile to `out`.
+    """Measure encode, PD and annotation workers, and write the profile to `out`.
 
     `audio` are recordings of typical speech. Raises AuricleError if the graph does not start
     or a pool cannot be measured.
@@ -91,12 +91,15 @@ async def profile(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
             with without_request_lines(), bar(console) as moved:
-                stage = Stage(own, checkpoint, recordings)
-                measured = await _measure(stage, together["PdWorker"].processes, console, moved)
-                carried = await measure_beside(
-                    stage, lambda line: console.print(line, highlight=False)
+                source = LoadInput(own, checkpoint, recordings)
+                measured = await _measure(source, together["PdWorker"].processes, console, moved)
+                carried = await measure_annotations(
+                    source, lambda line: console.print(line, highlight=False)
                 )
-            beside = {kind: _beside(kind, carried[kind], together, supervisor) for kind in carried}
+            beside = {
+                kind: _annotation_profile(kind, carried[kind], together, supervisor)
+                for kind in carried
+            }
             starts: dict[PoolKind, float] = {
                 "encode_worker": supervisor.start_seconds("EncodeWorker"),
                 "pd_worker": supervisor.start_seconds("PdWorker"),
@@ -121,7 +124,7 @@ def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfi
     )
 
 
-def _beside(
+def _annotation_profile(
     kind: PoolKind,
     carried: tuple[float, float],
     together: Mapping[str, Together],
@@ -147,8 +150,8 @@ class Together:
 
 
 def processes_together(sections: Sections, source: str) -> dict[str, Together]:
-    """Return what is measured together, by component: a worker with an engine carries less beside
-    others on its device."""
+    """Return the processes to measure together, by component: a worker with an engine carries less
+    with other ones on its device."""
     common = settings_for("Processor", sections, source)
     there = [one for one in OPTIONAL_POOLS if one.there(common)]
     found = {}
@@ -159,13 +162,13 @@ def processes_together(sections: Sections, source: str) -> dict[str, Together]:
 
 
 async def _measure(
-    stage: Stage, pd_workers: int, console: Console, moved: Callable[[Progress], None]
+    source: LoadInput, pd_workers: int, console: Console, moved: Callable[[Progress], None]
 ) -> dict[PoolKind, Measured]:
     workers: dict[PoolKind, int] = {"encode_worker": 1, "pd_worker": pd_workers}
-    runtime = Runtime(stage.settings)
+    runtime = Runtime(source.settings)
     ramp = Ramp(
         runtime,
-        stage,
+        source,
         lambda line: console.print(line, highlight=False),
         moved,
         ramps=len(REQUIRED_POOLS) * len(_SEGMENT_SECONDS),
@@ -173,7 +176,7 @@ async def _measure(
     try:
         await ramp.ready()
         alone = await ramp.alone(_SEGMENT_SECONDS[-1])
-        target = stage.settings.target_chunk_ms / 1000
+        target = source.settings.target_chunk_ms / 1000
         found: dict[PoolKind, Measured] = {}
         for kind in (pool.kind for pool in REQUIRED_POOLS):
             # Divides the target between the pools in proportion to their unloaded times.
@@ -209,11 +212,11 @@ async def _workers(
     ready = asyncio.Event()
     supervisors: list[Supervisor] = []
     alone = [o for component, own in together.items() for o in own.overrides(component)]
-    # In the levels where nobody reads embeddings, leases must not fill the slab.
+    # Without PD workers embeddings are not read, and their leases must not fill the slab.
     leases = [f"--{name}.lease_seconds=1" for name in together if name.endswith("EncodeWorker")]
     alone += [*leases, "--Common.load_report_seconds=1"]
     alone += ["--Processor.replicas=1"]
-    # Beyond their knee workers refuse much and say so: that is what is measured.
+    # Workers log each refusal beyond their knee, which is expected here.
     quiet = ["--Common.log_level=ERROR"]
     running = asyncio.create_task(
         serve(

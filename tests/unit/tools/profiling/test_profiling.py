@@ -1,4 +1,4 @@
-"""From measured levels of load to what a worker carries."""
+"""The capacity of a worker from measured levels of load."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_pro
 from auricle.load.pools import OPTIONAL_POOLS, REQUIRED_POOLS
 from auricle.tools.profiling.annotation_load import costs_of
 from auricle.tools.profiling.levels import Level, costs, knee, ratios
-from auricle.tools.profiling.ramp import parts
+from auricle.tools.profiling.ramp import divided
 from auricle.tools.profiling.run import processes_together
 from auricle_testing.server import ROOT
 
@@ -137,9 +137,9 @@ def test_the_pd_processes_of_a_device_are_measured_together() -> None:
 def test_speakers_are_divided_between_processes(
     speakers: int, cores: int, counts: list[int]
 ) -> None:
-    found = parts(speakers, 10.0, True, cores)
-    assert [part.count for part in found] == counts
-    numbers = [n for part in found for n in range(part.first, part.first + part.count)]
+    found = divided(speakers, 10.0, True, cores)
+    assert [group.count for group in found] == counts
+    numbers = [n for group in found for n in range(group.first, group.first + group.count)]
     assert numbers == list(range(speakers))
 
 

@@ -1,4 +1,4 @@
-"""What is shown while a profile is measured."""
+"""The progress shown while a profile is measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much speech workers beside the path are found to carry, on workers that are known."""
+"""The measured capacity of annotation workers, with fake workers of known response times."""
 
 from __future__ import annotations
 
@@ -27,15 +27,20 @@ from auricle.protocol.annotation import (
     TranslateRequest,
 )
 from auricle.protocol.recognition import EncodeReply, EncodeRequest, WindowRef
-from auricle.tools.profiling import annotation_pools as beside_pools
-from auricle.tools.profiling.annotation_load import Asking, BesideRamp, DiarizeAsking, Told
-from auricle.tools.profiling.annotation_pools import AlignAsking, TranslateAsking
-from auricle.tools.profiling.synthetic_speakers import Said, Stage
+from auricle.tools.load_generation.speakers import LoadInput, Utterance
+from auricle.tools.profiling import annotation_pools
+from auricle.tools.profiling.annotation_load import (
+    AnnotationRamp,
+    Answered,
+    DiarizeWorkload,
+    Workload,
+)
+from auricle.tools.profiling.annotation_pools import AlignWorkload, TranslateWorkload
 from auricle_testing.checkpoints.aligners import random_aligner
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
-# What a request is reported to take with one at a time; each further one at a time adds as much.
+# The reported response time of one request at a time; each concurrent one adds as much.
 ALONE = {
     "align_encode_worker": 0.05,
     "align_worker": 0.15,
@@ -44,20 +49,20 @@ ALONE = {
 }
 
 
-# Of those which nobody asks.
+# The load of an idle worker.
 NOTHING = (0.02, {}, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 64)
 
 
 class Worker:
-    """One instance, which reports after each request a response time that grows with how many
-    segments are asked for at a time."""
+    """One instance, which reports after each request a response time that grows with the number of
+    concurrent segments."""
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.graph, self.kind = graph, kind
         self.requests: list[object] = []
-        self.eighth = asyncio.Event()  # is set when it has got so many requests
-        self.seconds = 0.02  # that a request takes
-        self.most = 256  # segments at a time, with more of which it answers none
+        self.eighth = asyncio.Event()  # set after eight requests
+        self.seconds = 0.02  # of each request
+        self.most = 256  # concurrent segments; with more it answers none
         self.heard: Callable[[WorkerLoad], None] = lambda _load: None
 
     async def wait_for_instances(self, _seconds: float) -> None:
@@ -99,7 +104,7 @@ class Worker:
 class Graph:
     def __init__(self) -> None:
         self.workers = {kind: Worker(self, kind) for kind in ALONE}
-        self.at_once = 0  # segments that are asked for
+        self.at_once = 0  # concurrent segments
 
     def client(self, kind: str, _endpoint: str) -> Worker:
         return self.workers[cast(Any, kind)]
@@ -109,16 +114,16 @@ class Graph:
 
 
 class Counted:
-    """An asking that tells its graph for how many segments at a time it is asked."""
+    """A workload whose concurrent runs its graph counts."""
 
-    def __init__(self, graph: Graph, asking: Asking) -> None:
-        self.graph, self.asking = graph, asking
-        self.kinds, self.ready = asking.kinds, asking.ready
+    def __init__(self, graph: Graph, workload: Workload) -> None:
+        self.graph, self.workload = graph, workload
+        self.kinds, self.ready = workload.kinds, workload.ready
 
-    async def ask(self, kind: PoolKind | None, told: Told) -> None:
+    async def run(self, kind: PoolKind | None, answered: Answered) -> None:
         self.graph.at_once += 1
         try:
-            await self.asking.ask(kind, told)
+            await self.workload.run(kind, answered)
         finally:
             self.graph.at_once -= 1
 
@@ -126,42 +131,47 @@ class Counted:
 @pytest.fixture(autouse=True)
 def _short_levels_and_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auricle.tools.profiling.annotation_load._LEVEL_SECONDS", 0.1)
-    # Whose features take little time.
     monkeypatch.setattr("auricle.tools.profiling.annotation_pools.SEGMENT_SECONDS", 1.0)
 
 
 @pytest.fixture
-def stage() -> Stage:
+def source() -> LoadInput:
     settings = SimpleNamespace(**dict(ProcessorSettings()) | {"load_report_seconds": 0.02})
     noise = np.random.default_rng(1).integers(-3000, 3000, 160_000).astype(np.int16)
     demo = open_checkpoint(ROOT / "models/demo")
-    return Stage(cast(ProcessorSettings, settings), demo, [noise])
+    return LoadInput(cast(ProcessorSettings, settings), demo, [noise])
 
 
-async def carried(graph: Graph, stage: Stage, asking: Asking) -> tuple[dict[str, float], list[str]]:
-    """The limits of the pools, each of which was found to carry something, and what was told."""
+async def carried(
+    graph: Graph, source: LoadInput, workload: Workload
+) -> tuple[dict[str, float], list[str]]:
+    """Return the limits of the pools, which all have a capacity, and the logged lines."""
     lines: list[str] = []
-    counted, interval = Counted(graph, asking), stage.settings.load_report_seconds
-    ramp = BesideRamp(cast(Any, graph), interval, counted, lines.append)
+    counted, interval = Counted(graph, workload), source.settings.load_report_seconds
+    ramp = AnnotationRamp(cast(Any, graph), interval, counted, lines.append)
     async with asyncio.timeout(60):
         found = await ramp.carried()
     assert all(at > 0 for at, _ in found.values())
     return {kind: limit for kind, (_, limit) in found.items()}, lines
 
 
-async def test_each_half_is_taken_to_its_own_part_of_the_time(stage: Stage, tmp_path: Path) -> None:
+async def test_each_half_is_taken_to_its_own_part_of_the_time(
+    source: LoadInput, tmp_path: Path
+) -> None:
     graph = Graph()
     aligner = open_checkpoint(random_aligner(tmp_path / "aligner"))
-    limits, lines = await carried(graph, stage, AlignAsking(cast(Any, graph), stage, aligner))
+    limits, lines = await carried(graph, source, AlignWorkload(cast(Any, graph), source, aligner))
     assert limits == pytest.approx({"align_encode_worker": 0.25, "align_worker": 0.75})
     assert any("align_encode_worker: 2 segments at a time" in line for line in lines)
     asked = [m for m in graph.workers["align_worker"].requests if isinstance(m, AlignRequest)]
     assert len({request.session for request in asked}) >= 4
 
 
-async def test_a_diarize_worker_is_asked_by_sessions_that_keep_their_voices(stage: Stage) -> None:
+async def test_a_diarize_worker_is_asked_by_sessions_that_keep_their_voices(
+    source: LoadInput,
+) -> None:
     graph = Graph()
-    limits, lines = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    limits, lines = await carried(graph, source, DiarizeWorkload(cast(Any, graph), source))
     assert limits == pytest.approx({"diarize_worker": 1.0})
     assert any("diarize_worker: 4 segments at a time" in line for line in lines)
     asked = [m for m in graph.workers["diarize_worker"].requests if isinstance(m, DiarizeRequest)]
@@ -171,117 +181,124 @@ async def test_a_diarize_worker_is_asked_by_sessions_that_keep_their_voices(stag
 
 
 async def test_a_machine_that_is_slow_alone_is_measured_too(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    source: LoadInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ALONE, "diarize_worker", 3.0)
     graph = Graph()
-    limits, _ = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    limits, _ = await carried(graph, source, DiarizeWorkload(cast(Any, graph), source))
     assert limits == pytest.approx({"diarize_worker": 6.0})
 
 
-async def test_a_level_lasts_until_a_request_has_ended(stage: Stage) -> None:
+async def test_a_level_lasts_until_a_request_has_ended(source: LoadInput) -> None:
     graph = Graph()
     graph.workers["diarize_worker"].seconds = 0.3
-    limits, lines = await carried(graph, stage, DiarizeAsking(cast(Any, graph), stage))
+    limits, lines = await carried(graph, source, DiarizeWorkload(cast(Any, graph), source))
     assert limits == pytest.approx({"diarize_worker": 1.0})
     assert any("diarize_worker: 4 segments at a time" in line for line in lines)
 
 
 @pytest.mark.parametrize("silent", ["align_encode_worker", "align_worker"])
 async def test_workers_that_answer_nothing_are_named(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str
+    source: LoadInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:
     monkeypatch.setattr("auricle.tools.profiling.annotation_load._READY_SECONDS", 2.0)
     graph = Graph()
     graph.workers[silent].most = 0
     aligner = open_checkpoint(random_aligner(tmp_path / "aligner"))
-    asking = AlignAsking(cast(Any, graph), stage, aligner)
+    workload = AlignWorkload(cast(Any, graph), source, aligner)
     with pytest.raises(AuricleError, match=rf"{silent}.* answered nothing within 2 s"):
-        await carried(graph, stage, asking)
+        await carried(graph, source, workload)
 
 
 async def test_a_worker_that_falls_silent_under_load_is_named(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    source: LoadInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auricle.tools.profiling.annotation_load._READY_SECONDS", 2.0)
     graph = Graph()
     graph.workers["diarize_worker"].most = 1
-    asking = DiarizeAsking(cast(Any, graph), stage)
+    workload = DiarizeWorkload(cast(Any, graph), source)
     with pytest.raises(AuricleError, match=r"^diarize_worker answered nothing within 2 s"):
-        await carried(graph, stage, asking)
+        await carried(graph, source, workload)
 
 
-async def test_a_translate_worker_is_asked_by_sessions_with_text(stage: Stage) -> None:
+async def test_a_translate_worker_is_asked_by_sessions_with_text(source: LoadInput) -> None:
     graph = Graph()
-    said = [Said("a red boat lies in the harbour", "English", 3.2)]
-    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("en", "de"))
-    limits, lines = await carried(graph, stage, asking)
+    utterances = [Utterance("a red boat lies in the harbour", "English", 3.2)]
+    workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("en", "de"))
+    limits, lines = await carried(graph, source, workload)
     assert limits == pytest.approx({"translate_worker": 1.0})
     assert any("translate_worker: 4 segments at a time" in line for line in lines)
 
 
 async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the_last(
-    stage: Stage,
+    source: LoadInput,
 ) -> None:
     graph = Graph()
     worker = graph.workers["translate_worker"]
-    said = [Said("a red boat lies in the harbour", "English", 3.2)]
-    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("en", "de"))
-    session = asyncio.create_task(asking.ask(None, lambda _seconds: None))
+    utterances = [Utterance("a red boat lies in the harbour", "English", 3.2)]
+    workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("en", "de"))
+    session = asyncio.create_task(workload.run(None, lambda _seconds: None))
     async with asyncio.timeout(60):
         await worker.eighth.wait()
     await cancelled([session])
     first = [m for m in worker.requests if isinstance(m, TranslateRequest)]
     assert {(request.source_language, request.target) for request in first} == {("en", "de")}
     end = [request.whole for request in first].index(True)
-    assert first[end].source == said[0].text and first[end].answer  # some was told before
+    assert (
+        first[end].source == utterances[0].text and first[end].answer
+    )  # part of it was translated before
     assert all(b.source.startswith(a.source) for a, b in pairwise(first[: end + 1]))
     assert 2 <= end <= 5  # a request for each chunk with new words
-    assert first[end + 1].context == ((said[0].text, said[0].text.upper()),)
+    assert first[end + 1].context == ((utterances[0].text, utterances[0].text.upper()),)
 
 
-async def test_what_is_in_the_target_language_is_not_counted_as_translated(stage: Stage) -> None:
+async def test_what_is_in_the_target_language_is_not_counted_as_translated(
+    source: LoadInput,
+) -> None:
     graph = Graph()
-    said = [Said("a red boat", "English", 3.2), Said("ein rotes Boot", "German", 1000.0)]
-    asking = TranslateAsking(cast(Any, graph), stage.settings, said, ("de",))
-    told: list[float] = []
-    session = asyncio.create_task(asking.ask(None, told.append))
+    utterances = [
+        Utterance("a red boat", "English", 3.2),
+        Utterance("ein rotes Boot", "German", 1000.0),
+    ]
+    workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("de",))
+    answered: list[float] = []
+    session = asyncio.create_task(workload.run(None, answered.append))
     async with asyncio.timeout(60):
         await graph.workers["translate_worker"].eighth.wait()
     await cancelled([session])
-    assert 8 <= len(told) + 1 < 50
+    assert 8 <= len(answered) + 1 < 50
 
 
 @pytest.mark.parametrize(
-    ("said", "targets", "told"),
+    ("utterances", "targets", "message"),
     [
-        ([Said("", "", 3.0)], (), "nothing was recognised in the recordings"),
-        ([Said("una barca", "Spanish", 3.0)], ("es",), "are in Spanish, into which alone"),
+        ([Utterance("", "", 3.0)], (), "nothing was recognised in the recordings"),
+        ([Utterance("una barca", "Spanish", 3.0)], ("es",), "are in Spanish, into which alone"),
     ],
 )
 def test_recordings_that_cannot_be_translated_are_said_so(
-    stage: Stage, said: list[Said], targets: tuple[str, ...], told: str
+    source: LoadInput, utterances: list[Utterance], targets: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(AuricleError, match=told):
-        TranslateAsking(cast(Any, Graph()), stage.settings, said, targets)
+    with pytest.raises(AuricleError, match=message):
+        TranslateWorkload(cast(Any, Graph()), source.settings, utterances, targets)
 
 
 async def test_each_pool_that_has_a_model_is_asked(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    source: LoadInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def said(_runtime: object, _stage: Stage) -> list[Said]:
-        return [Said("a red boat", "English", 3.0)]
+    async def transcribed(_runtime: object, _source: LoadInput) -> list[Utterance]:
+        return [Utterance("a red boat", "English", 3.0)]
 
-    monkeypatch.setattr(beside_pools, "_said", said)
-    settings: Any = stage.settings
-    assert await beside_pools.askings(cast(Any, Graph()), stage) == []
+    monkeypatch.setattr(annotation_pools, "_transcribed", transcribed)
+    settings: Any = source.settings
+    assert await annotation_pools.workloads(cast(Any, Graph()), source) == []
     settings.align_model = ROOT / "models/demo-aligner"
     settings.speaker_model = ROOT / "models/speakers"
     settings.translate_model = ROOT / "models/demo-translate"
-    found = await beside_pools.askings(cast(Any, Graph()), stage)
-    assert [kind for asking in found for kind in asking.kinds] == [
+    found = await annotation_pools.workloads(cast(Any, Graph()), source)
+    assert [kind for workload in found for kind in workload.kinds] == [
         pool.kind for pool in OPTIONAL_POOLS
     ]
     settings.translate_targets = ("en",)
     with pytest.raises(AuricleError, match=r"or add to Common\.translate_targets"):
-        await beside_pools.askings(cast(Any, Graph()), stage)
+        await annotation_pools.workloads(cast(Any, Graph()), source)

@@ -1,8 +1,8 @@
-"""What speakers have heard: when the text of each chunk came, and whether that is in time. No I/O.
+"""Whether the text of chunks arrives in time. No I/O.
 
 A chunk is due when its last sample has been spoken. Its lag is the time from then to the first text
-that covers it, so a chunk whose grid point load has skipped waits for the next one's text. The
-last chunk of a segment has a final text instead, whose time counts apart.
+that covers it, so a chunk whose grid point was skipped waits for the text of the next one. The last
+chunk of a segment has a final text instead, whose time counts separately.
 """
 
 from __future__ import annotations
@@ -14,25 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from auricle.tools.load_generation.speakers import Chunk
+
 MOST_LAG_MS, MOST_FINAL_MS = 640.0, 500.0
-# A driver that is later than this says nothing of the pools.
+# With drivers that are later than this, the figures are not those of the pools.
 _LATE_SECONDS, _LATE_SHARE = 0.05, 0.01
 _FEWEST_TEXTS_SHARE = 0.5
-_ROUNDING = 16  # samples: texts say what they cover in whole milliseconds
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Audio up to session sample `end`, due at that time; `last` of its segment."""
-
-    end: int
-    due: float
-    last: bool
+_ROUNDING = 16  # samples: texts cover whole milliseconds
 
 
 @dataclass
-class Heard:
-    """Figures of all chunks that were due from `begin` to `end` (monotonic seconds)."""
+class Measurements:
+    """The chunks that were due from `begin` to `end` (monotonic seconds), and their texts."""
 
     begin: float
     end: float
@@ -44,46 +37,46 @@ class Heard:
     failures: list[str] = field(default_factory=list)
 
     def counts(self, chunk: Chunk) -> bool:
-        """Whether the chunk was due in that time."""
+        """Whether the chunk was due then."""
         return self.begin <= chunk.due < self.end
 
 
 class Chunks:
-    """The chunks of one session that have no text yet."""
+    """The chunks of one session that have no text yet; observes a speaker."""
 
-    def __init__(self, heard: Heard) -> None:
-        self._heard = heard
+    def __init__(self, measured: Measurements) -> None:
+        self._measured = measured
         self._waiting: deque[Chunk] = deque()
 
     def pushed(self, chunk: Chunk, now: float) -> None:
         """Note a chunk that is being pushed."""
         self._waiting.append(chunk)
-        if self._heard.counts(chunk):
-            self._heard.chunks += 1
-            self._heard.late += now - chunk.due > _LATE_SECONDS
+        if self._measured.counts(chunk):
+            self._measured.chunks += 1
+            self._measured.late += now - chunk.due > _LATE_SECONDS
 
     def text(self, milliseconds: int, now: float) -> None:
-        """Note a text that covers the session up to there."""
+        """Note a text that covers the session up to `milliseconds`."""
         covered, last = milliseconds * 16 + _ROUNDING, None
         while self._waiting and self._waiting[0].end <= covered:
             last = self._waiting.popleft()
             self._waited(last, now)
-        if last is not None and self._heard.counts(last):
-            self._heard.texts += 1
+        if last is not None and self._measured.counts(last):
+            self._measured.texts += 1
 
     def over(self, now: float) -> None:
-        """Note that nobody waits any longer: what has no text by now is at least so late."""
+        """Count chunks without text as texts that arrive now."""
         while self._waiting:
             self._waited(self._waiting.popleft(), now)
 
     def _waited(self, chunk: Chunk, now: float) -> None:
-        if self._heard.counts(chunk):
-            (self._heard.finals if chunk.last else self._heard.lags).append(now - chunk.due)
+        if self._measured.counts(chunk):
+            (self._measured.finals if chunk.last else self._measured.lags).append(now - chunk.due)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """So many streams at a time: what all drivers have heard together."""
+    """The measurements of all drivers with `streams` streams at a time."""
 
     streams: int
     chunks: int
@@ -95,17 +88,17 @@ class Trial:
     driver_cores: float
 
     @classmethod
-    def of(cls, streams: int, told: Sequence[dict[str, Any]]) -> Trial:
-        """Put together what drivers have told."""
+    def of(cls, streams: int, answers: Sequence[dict[str, Any]]) -> Trial:
+        """Combine the answers of drivers."""
         return cls(
             streams=streams,
-            chunks=sum(one["chunks"] for one in told),
-            late=sum(one["late"] for one in told),
-            texts=sum(one["texts"] for one in told),
-            lags=tuple(lag for one in told for lag in one["lags"]),
-            finals=tuple(late for one in told for late in one["finals"]),
-            failures=tuple(why for one in told for why in one["failures"]),
-            driver_cores=sum(one["cores"] for one in told),
+            chunks=sum(one["chunks"] for one in answers),
+            late=sum(one["late"] for one in answers),
+            texts=sum(one["texts"] for one in answers),
+            lags=tuple(lag for one in answers for lag in one["lags"]),
+            finals=tuple(late for one in answers for late in one["finals"]),
+            failures=tuple(why for one in answers for why in one["failures"]),
+            driver_cores=sum(one["cores"] for one in answers),
         )
 
     @property
@@ -120,17 +113,17 @@ class Trial:
 
     @property
     def decoded_share(self) -> float:
-        """The share of chunks that a text of their own came for."""
+        """The share of chunks with a text of their own."""
         return self.texts / self.chunks if self.chunks else 0.0
 
     @property
     def beyond(self) -> str:
-        """Return what bounds so many streams; empty if they are carried."""
+        """Return why the streams are not carried; empty if they are."""
         if self.failures:
             return f"{len(self.failures)} sessions failed, such as with: {self.failures[0]}"
         if self.chunks and self.late > _LATE_SHARE * self.chunks:
             share = self.late / self.chunks
-            return f"the drivers, of whose chunks {share:.1%} were late: give them more cores"
+            return f"{share:.1%} of the drivers' chunks were late: give the drivers more cores"
         for name, value, most in (
             ("lag", self.lag_p95_ms, MOST_LAG_MS),
             ("final", self.final_p95_ms, MOST_FINAL_MS),
