@@ -91,10 +91,12 @@ async def profile(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
             with without_request_lines(), bar(console) as moved:
-                source = LoadInput(own, checkpoint, recordings)
-                measured = await _measure(source, together["PdWorker"].processes, console, moved)
+                load_input = LoadInput(own, checkpoint, recordings)
+                measured = await _measure(
+                    load_input, together["PdWorker"].processes, console, moved
+                )
                 carried = await measure_annotations(
-                    source, lambda line: console.print(line, highlight=False)
+                    load_input, lambda line: console.print(line, highlight=False)
                 )
             beside = {
                 kind: _annotation_profile(kind, carried[kind], together, supervisor)
