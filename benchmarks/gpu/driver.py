@@ -26,7 +26,7 @@ from auricle.core.aio import cancelled
 from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
 from auricle.load.reports import LOAD_TOPIC, WorkerLoad
-from auricle.tools.load_generation.speakers import LoadInput, Pools, Speakers, Speech
+from auricle.tools.load_generation.speakers import LoadInput, Pools, SpeakerPools, Speech
 from auricle.tools.profiling.levels import without_request_lines
 from benchmarks.gpu.measurements import Measurements
 from benchmarks.gpu.speaker import speak_always
@@ -59,7 +59,7 @@ async def _drive(start: Mapping[str, Any]) -> None:
 
 async def _pools(runtime: Runtime, source: LoadInput) -> Pools:
     """Return the pools; requests are placed by their workers' load, as in a processor."""
-    speakers = Speakers(runtime, source, local=True)
+    speakers = SpeakerPools(runtime, source, local=True)
     await speakers.ready()
     pools = speakers.pools
     runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, pools.encode.loads.heard)

@@ -1,4 +1,4 @@
-"""Speakers of `auricle profile` in a process of their own, as a GPU's worker needs them."""
+"""SpeakerPools of `auricle profile` in a process of their own, as a GPU's worker needs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auricle.audio.pcm import to_int16
 from auricle.checkpoints.files import open_checkpoint
 from auricle.dynamo import Runtime
 from auricle.launcher.config import load_config, settings_for
-from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, Speakers
+from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, SpeakerPools
 from auricle.tools.profiling.ramp import Helper
 from auricle_testing import recordings
 from auricle_testing.replicas import used
@@ -41,7 +41,7 @@ async def test_the_graph_transcribes_a_recording(server: Server) -> None:
     source = _source(server)
     runtime = Runtime(source.settings)
     try:
-        speakers = Speakers(runtime, source)
+        speakers = SpeakerPools(runtime, source)
         await speakers.ready()
         utterance = await speakers.transcribe(source.recordings[0])
     finally:

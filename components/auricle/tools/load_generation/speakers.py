@@ -74,7 +74,7 @@ class Chunk:
     last: bool
 
 
-class Observer(Protocol):
+class SpeakerObserver(Protocol):
     """Receives the chunks and texts of a speaker, with their times on the event loop's clock."""
 
     def pushed(self, chunk: Chunk, now: float) -> None:
@@ -114,7 +114,7 @@ async def speak(
     pools: Pools,
     chance: np.random.Generator,
     language: str | None = None,
-    observer: Observer | None = None,
+    observer: SpeakerObserver | None = None,
 ) -> None:
     """Speak random segments in one session until cancelled. Raises AuricleError if it fails."""
     name = f"speaker-{uuid.uuid4().hex[:12]}"
@@ -132,7 +132,7 @@ async def speak(
         await cancelled(tasks)
 
 
-async def _listen(session: SessionDriver, observer: Observer) -> None:
+async def _listen(session: SessionDriver, observer: SpeakerObserver) -> None:
     now = asyncio.get_running_loop().time
     async for event in session.events():
         if isinstance(event, Failed):
@@ -144,10 +144,10 @@ async def _listen(session: SessionDriver, observer: Observer) -> None:
 
 
 async def _push(
-    session: SessionDriver, speech: Speech, chance: np.random.Generator, observer: Observer
+    session: SessionDriver, speech: Speech, chance: np.random.Generator, observer: SpeakerObserver
 ) -> None:
     now = asyncio.get_running_loop().time
-    # Speakers must not be in phase.
+    # SpeakerPools must not be in phase.
     began, spoken, first = now() + chance.uniform(0, CHUNK / SAMPLE_RATE), 0, True
     while True:
         segment, start = speech.segment(chance, first=first), spoken
@@ -180,7 +180,7 @@ class SpeakerGroup:
 
 
 @dataclass(frozen=True)
-class Utterance:
+class SpokenText:
     """The text of a piece of a recording, and its language as the model names it."""
 
     text: str
@@ -195,7 +195,7 @@ class _NoPdPool(PdPool):
         return DecodeReply((), "stop", 0, 0, 0)
 
 
-class Speakers:
+class SpeakerPools:
     """Makes speakers that call the workers of a graph."""
 
     def __init__(self, runtime: Runtime, source: LoadInput, *, local: bool = False) -> None:
@@ -225,7 +225,7 @@ class Speakers:
             for seed in range(group.first, group.first + group.count)
         ]
 
-    async def transcribe(self, pcm: Int16) -> Utterance:
+    async def transcribe(self, pcm: Int16) -> SpokenText:
         """Return the text of a piece of up to 30 s. Raises AuricleError if that fails."""
         whole = WholeAudio(0, pcm.astype("<i2").tobytes(), "endpoint", len(pcm))
         opened = OpenSession("profile", "profile", None, "", CHUNK_MS, partials=False, whole=whole)
@@ -237,4 +237,4 @@ class Speakers:
                 if isinstance(event, SegmentFinal):
                     finals.append(event)
         text = " ".join(final.text for final in finals if final.text)
-        return Utterance(text, finals[0].language if finals else "", len(pcm) / SAMPLE_RATE)
+        return SpokenText(text, finals[0].language if finals else "", len(pcm) / SAMPLE_RATE)

@@ -30,8 +30,8 @@ from auricle.protocol.sessions import OpenSession
 from auricle.tools.load_generation.speakers import (
     CHUNK_MS,
     LoadInput,
-    Speakers,
-    Utterance,
+    SpeakerPools,
+    SpokenText,
     random_part,
 )
 from auricle.tools.profiling.annotation_load import (
@@ -118,7 +118,7 @@ class TranslateWorkload:
         self,
         runtime: Runtime,
         settings: ProcessorSettings,
-        utterances: Sequence[Utterance],
+        utterances: Sequence[SpokenText],
         targets: Sequence[str],
     ) -> None:
         """`targets` are the languages into which the pool translates; empty for any.
@@ -177,7 +177,7 @@ class TranslateWorkload:
 
 
 def _sources(
-    target: TranslationTarget, segment: int, utterance: Utterance, steps: int
+    target: TranslationTarget, segment: int, utterance: SpokenText, steps: int
 ) -> Iterator[Source | None]:
     """Let the text of a segment grow; yield the source to translate at each step, if any."""
     for step in range(1, steps):
@@ -241,9 +241,9 @@ async def workloads(runtime: Runtime, source: LoadInput) -> list[Workload]:
     return found
 
 
-async def _transcribed(runtime: Runtime, source: LoadInput) -> list[Utterance]:
+async def _transcribed(runtime: Runtime, source: LoadInput) -> list[SpokenText]:
     """Return the texts of the recordings."""
-    speakers = Speakers(runtime, source)
+    speakers = SpeakerPools(runtime, source)
     await speakers.ready()
     pieces = itertools.islice(_pieces(source), _PIECES)
     return [await speakers.transcribe(piece) for piece in pieces]

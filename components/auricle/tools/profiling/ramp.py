@@ -19,7 +19,7 @@ from auricle.dynamo import Runtime
 from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.reports import LOAD_TOPIC, PoolKind, WorkerLoad
 from auricle.tools.load_generation.pacing import undisturbed
-from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, Speakers
+from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, SpeakerPools
 from auricle.tools.profiling.levels import (
     Level,
     Progress,
@@ -114,7 +114,7 @@ async def _speak(source: LoadInput, line: Connection) -> None:
     runtime = Runtime(source.settings)
     speaking: list[asyncio.Task[None]] = []
     try:
-        speakers = Speakers(runtime, source)
+        speakers = SpeakerPools(runtime, source)
         await speakers.ready()
         line.send(_BEGUN)
         while (group := await asyncio.to_thread(_next, line)) is not None:
@@ -161,7 +161,7 @@ class Ramp:
         self._source = source
         self._log = log
         self._moved = moved
-        self._speakers = Speakers(runtime, source)
+        self._speakers = SpeakerPools(runtime, source)
         self._helpers: list[Helper] = []
         self._reports: defaultdict[PoolKind, list[WorkerLoad]] = defaultdict(list)
         for pool in REQUIRED_POOLS:

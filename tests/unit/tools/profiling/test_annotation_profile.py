@@ -27,7 +27,7 @@ from auricle.protocol.annotation import (
     TranslateRequest,
 )
 from auricle.protocol.recognition import EncodeReply, EncodeRequest, WindowRef
-from auricle.tools.load_generation.speakers import LoadInput, Utterance
+from auricle.tools.load_generation.speakers import LoadInput, SpokenText
 from auricle.tools.profiling import annotation_pools
 from auricle.tools.profiling.annotation_load import (
     AnnotationRamp,
@@ -223,7 +223,7 @@ async def test_a_worker_that_falls_silent_under_load_is_named(
 
 async def test_a_translate_worker_is_asked_by_sessions_with_text(source: LoadInput) -> None:
     graph = Graph()
-    utterances = [Utterance("a red boat lies in the harbour", "English", 3.2)]
+    utterances = [SpokenText("a red boat lies in the harbour", "English", 3.2)]
     workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("en", "de"))
     limits, lines = await carried(graph, source, workload)
     assert limits == pytest.approx({"translate_worker": 1.0})
@@ -235,7 +235,7 @@ async def test_text_is_translated_as_it_grows_and_each_segment_goes_on_after_the
 ) -> None:
     graph = Graph()
     worker = graph.workers["translate_worker"]
-    utterances = [Utterance("a red boat lies in the harbour", "English", 3.2)]
+    utterances = [SpokenText("a red boat lies in the harbour", "English", 3.2)]
     workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("en", "de"))
     session = asyncio.create_task(workload.run(None, lambda _seconds: None))
     async with asyncio.timeout(60):
@@ -257,8 +257,8 @@ async def test_what_is_in_the_target_language_is_not_counted_as_translated(
 ) -> None:
     graph = Graph()
     utterances = [
-        Utterance("a red boat", "English", 3.2),
-        Utterance("ein rotes Boot", "German", 1000.0),
+        SpokenText("a red boat", "English", 3.2),
+        SpokenText("ein rotes Boot", "German", 1000.0),
     ]
     workload = TranslateWorkload(cast(Any, graph), source.settings, utterances, ("de",))
     answered: list[float] = []
@@ -272,12 +272,12 @@ async def test_what_is_in_the_target_language_is_not_counted_as_translated(
 @pytest.mark.parametrize(
     ("utterances", "targets", "message"),
     [
-        ([Utterance("", "", 3.0)], (), "nothing was recognised in the recordings"),
-        ([Utterance("una barca", "Spanish", 3.0)], ("es",), "are in Spanish, into which alone"),
+        ([SpokenText("", "", 3.0)], (), "nothing was recognised in the recordings"),
+        ([SpokenText("una barca", "Spanish", 3.0)], ("es",), "are in Spanish, into which alone"),
     ],
 )
 def test_recordings_that_cannot_be_translated_are_said_so(
-    source: LoadInput, utterances: list[Utterance], targets: tuple[str, ...], message: str
+    source: LoadInput, utterances: list[SpokenText], targets: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(AuricleError, match=message):
         TranslateWorkload(cast(Any, Graph()), source.settings, utterances, targets)
@@ -286,8 +286,8 @@ def test_recordings_that_cannot_be_translated_are_said_so(
 async def test_each_pool_that_has_a_model_is_asked(
     source: LoadInput, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def transcribed(_runtime: object, _source: LoadInput) -> list[Utterance]:
-        return [Utterance("a red boat", "English", 3.0)]
+    async def transcribed(_runtime: object, _source: LoadInput) -> list[SpokenText]:
+        return [SpokenText("a red boat", "English", 3.0)]
 
     monkeypatch.setattr(annotation_pools, "_transcribed", transcribed)
     settings: Any = source.settings
