@@ -25,8 +25,8 @@ from tests.conformance.served import Served
 from tests.fakes import kserve, rpc
 from tests.fakes.wyoming import sent
 
-LOUD, QUIET = 8_000, 0  # 16-bit samples; what is loud is speech
-# What a call that has ended raises; its status says how.
+LOUD, QUIET = 8_000, 0  # 16-bit samples; LOUD is speech
+# The errors of a call that has ended; its status has the reason.
 _ENDED = (grpc.aio.AioRpcError, asyncio.InvalidStateError)
 _REFUSAL_SECONDS = 0.1
 _MULAW = {LOUD: b"\x80", QUIET: b"\xff"}
@@ -63,7 +63,7 @@ class LiveClient(ABC):
     def __init__(self, served: Served, secret: str | None = None) -> None:
         self.served = served
         self.secret = secret
-        self.levels: list[int] = []  # of what was spoken so far
+        self.levels: list[int] = []  # of all audio so far
         self._ending: Ending | None = None
 
     @property
@@ -165,7 +165,7 @@ class SocketClient(LiveClient):
             return Ending(str(frame.code), error, text + frame.reason, tuple(finals))
 
     def error_in(self, told: dict[str, Any]) -> str | None:
-        """The code of a message that says what is wrong."""
+        """The code of an error message."""
         return told["code"] if told["type"] in ("error", "Error") else None
 
     def final_in(self, told: dict[str, Any]) -> str | None:
@@ -200,8 +200,8 @@ class Stream(SocketClient):
 
 
 class Realtime(SocketClient):
-    """A session ends when its client leaves: here once it has the text of its only turn, or hears
-    that there is none to commit."""
+    """A session ends when its client leaves: here once it has the text of its only turn, or the
+    error of a commit without audio."""
 
     path = "/v1/realtime"
     append: ClassVar[str] = "input_audio_buffer.append"
@@ -500,7 +500,7 @@ class AudioSocket(TcpClient):
     async def read(self) -> Ending:
         try:
             data = await self._reader.read()
-        except ConnectionResetError:  # what was sent meanwhile is not read
+        except ConnectionResetError:  # data that was sent meanwhile is not read
             data = HANG_UP
         how = "hung up" if data == HANG_UP else "closed"
         return Ending(how, finals=_on_bus(self.served))

@@ -67,7 +67,7 @@ class FallibleProcessor(Processor):
         async with aclosing(super().stream(message, reply, instance)) as events:
             while (event := await unless(self._failing, _next(events))) is not None:
                 if message.translate and isinstance(event, SegmentPartial):
-                    continue  # the text of partials is not that of finals, so none may be committed
+                    continue  # partials have another text than finals, so it must not be committed
                 yield event
                 if message.translate and isinstance(event, SegmentFinal):
                     text = event.text.upper()
@@ -181,5 +181,5 @@ def _bound(listener: socket.socket) -> int:
 async def soon(condition: Callable[[], object]) -> None:
     """Wait until the condition holds."""
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110  # nothing tells when it does
+        while not condition():  # noqa: ASYNC110  # no event to wait for
             await asyncio.sleep(0.002)

@@ -1,11 +1,11 @@
-"""What there is to see of a session, for each behaviour and protocol.
+"""The visible result of each behaviour, for each protocol.
 
-A row has up to four parts. First what the client sees: how its session or connection ends (the
-status of a refused handshake, a close code, a gRPC status), the error's code if it gets one, and
-final texts. Then the frontend's log: `session` and an outcome for one that ended, `client` and a
-code for one that was refused. The metric of ended sessions agrees with the first of these, unless
-the row says what it counts. Then the protocols, SOCKETS for those of WebSockets with a key at the
-handshake, and a remark: "no reason" where a protocol differs from the others for none.
+A row has up to four parts. First the client's view: how its session or connection ends (the status
+of a refused handshake, a close code, a gRPC status), the error's code if it gets one, and final
+texts. Then the frontend's log: `session` and an outcome for a session that ended, `client` and a
+code for a refused client. The metric of ended sessions agrees with the first of these, unless the
+row has a count. Then the protocols, where SOCKETS are the WebSocket protocols with a key at the
+handshake, and a remark: "no reason" where a protocol differs from the others without a reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ half a sample: at the end of the audio
   closed protocol | session protocol | wyoming
   closed | session protocol | audiosocket
   INVALID_ARGUMENT protocol | session protocol | riva
-  OK unsupported_value | session unsupported_value | kserve | its shape says how many there are
+  OK unsupported_value | session unsupported_value | kserve | the number of samples is in its shape
 
 no key: where there are keys
   http 401 invalid_api_key | client invalid_api_key | SOCKETS

@@ -36,7 +36,7 @@ DETAIL = "secret /path detail"
 SECRET, KEY = new_key(TENANT)
 _, OTHER = new_key("globex")
 SHORT_SECONDS = 0.05
-# Long enough for what a client sends before it lets them pass.
+# Long enough for the messages of a client before it becomes idle.
 IDLE = dict.fromkeys(
     (
         "idle_timeout_seconds",
@@ -54,7 +54,7 @@ def key(**limits: Any) -> list[ApiKey]:
 
 
 async def speaks(client: LiveClient) -> None:
-    """Connect and speak; the session is open then, and its speech was heard."""
+    """Connect and speak; the session is open then, and its speech was processed."""
     await client.connect()
     await client.begin()
     await client.speak(LOUD)
@@ -110,7 +110,7 @@ async def second_session(client: LiveClient) -> None:
         await client.ended()
     finally:
         if client.secret is not None:
-            client.served.access.replace([KEY])  # a session that is slowed down goes on
+            client.served.access.replace([KEY])  # a session that is slowed down continues
         await first.leave()
 
 
@@ -171,7 +171,7 @@ class Behaviour:
     secret: str | None = None
     gone: bool = False  # the client itself ends it
     others: bool = False  # another session came first
-    has_detail: bool = False  # the log says what the client is not told
+    has_detail: bool = False  # the log has a reason that the client does not get
     drain_seconds: float | None = None  # to the deadline, of a drain that ends it
 
 
@@ -260,7 +260,7 @@ async def observed(protocol: str, behaviour: Behaviour, log: pytest.LogCaptureFi
 
 
 def settled(log: pytest.LogCaptureFixture, counted: dict[str, float], *, others: bool) -> str:
-    """What the log says of how sessions ended and whom the server refused.
+    """The log lines of sessions that ended and clients that were refused.
 
     The metric counts the outcome of the first line; where it does not, that is in it too. Of two
     sessions, the line on the one that came first is left out, which is the last.

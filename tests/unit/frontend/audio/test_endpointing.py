@@ -1,4 +1,4 @@
-"""Which audio is let through as speech, and where it is said to start and end."""
+"""Endpointing passes on speech, and finds where it starts and ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160)
 PRE_ROLL = 5 * VAD_FRAME
 HANGOVER = 3_200
-LAG = 2 * VAD_FRAME  # by which the model hears the end of speech late
+LAG = 2 * VAD_FRAME  # the model finds the end of speech this much later
 
 
 def audio(frames: int) -> np.ndarray:

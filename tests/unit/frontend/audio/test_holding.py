@@ -68,7 +68,7 @@ def test_it_is_due_after_a_while_though_more_comes() -> None:
 
 @pytest.mark.parametrize("packet", [0.02, 0.05, 0.1, 0.12])
 def test_no_audio_of_a_live_client_is_due_before_its_tick_is_full(packet: float) -> None:
-    """Packets that come in real time, of which 160 ms are looked at."""
+    """Packets come in real time, and are processed every 160 ms."""
 
     async def live() -> None:
         due: list[float] = []
@@ -223,7 +223,7 @@ def test_an_error_in_what_is_passed_on_is_the_sessions() -> None:
 
 
 class Pieces:
-    """In place of the transcript bus: what was passed on."""
+    """In place of the transcript bus: records the audio that was passed on."""
 
     def __init__(self) -> None:
         self.heard_pieces: list[AudioChunk] = []
@@ -248,7 +248,7 @@ class Pieces:
 
 
 def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
-    """What a call passes on, of which each packet is followed by so many seconds of nothing."""
+    """The audio that a call passes on, with the given silence in seconds after each packet."""
     pieces = Pieces()
 
     async def call() -> None:

@@ -136,7 +136,7 @@ async def test_a_grid_point_is_passed_on_with_the_packet_that_completes_its_fram
     events, looks = await looked_at(ingest, speech, grid)
     begin = next(event.start for event in events if isinstance(event, AudioChunk))
     frame = 512 if options else 1
-    # The first look finds out that somebody speaks.
+    # The first slice has the start of speech.
     for point in range(begin + grid, len(speech) // 2, grid):
         if point > looks[1]:
             decided = -(-point // frame) * frame

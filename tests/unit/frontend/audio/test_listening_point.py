@@ -1,4 +1,4 @@
-"""Listening that goes on elsewhere finds the same speech, the same pauses and the same samples."""
+"""Endpointing that resumes elsewhere finds the same speech, pauses and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns end where a turn model says so, and the same ones however the audio came."""
+"""A turn model ends turns, independently of how the audio was cut."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160,
 # A turn of several segments: its text is wanted before it is over.
 SEGMENTS = TurnWait(sure=0.6, longest_ms=1_500, least_ms=250, eager=0.3, speech_ms=320)
 IN_SEGMENTS = replace(OPTIONS, turns=SEGMENTS)
-# Frames after the first silent one at which the model is asked: 7 frames are 224 ms, of which two
+# Frames after the first silent one at which the model runs: 7 frames are 224 ms, and two of them
 # lie before it.
 ASKED = 5
 SPEECH, SILENCE = [0.9] * 20, [0.0]
@@ -65,7 +65,7 @@ def answered(gate: Endpointer, events: list[AudioEvent]) -> list[AudioEvent]:
 def run(
     frames: list[float], *answers: float, options: EndpointingOptions = OPTIONS
 ) -> list[AudioEvent]:
-    """What the gate finds, but for its pieces."""
+    """The marks of the endpointer, without its chunks."""
     gate, left = Endpointer(options), list(answers)
     events = gate.push(numbered(len(frames) * VAD_FRAME), frames)
     while gate.asks:
@@ -206,7 +206,7 @@ def test_sessions_find_the_same_turns_however_packets_come_and_wherever_they_go_
     loud: list[float], cut: float, packet: int, other: int
 ) -> None:
     pcm = np.repeat((np.array(loud) * 32767).astype("<i2"), VAD_FRAME)
-    pcm += np.arange(len(pcm), dtype="<i2") % 50  # ByContent hears only the first of a frame
+    pcm += np.arange(len(pcm), dtype="<i2") % 50  # ByContent uses only the first of a frame
     data, half = pcm.tobytes(), int(cut * len(pcm)) * 2
 
     async def judge(heard: Int16) -> float:

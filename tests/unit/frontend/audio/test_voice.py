@@ -39,7 +39,7 @@ async def detector() -> AsyncIterator[VoiceDetector]:
 
 @pytest.fixture(params=[0, 99], ids=["many", "few"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Many streams are heard together, few one after the other."""
+    """Many streams share calls of the model, few have one call each."""
     monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", request.param)
     return int(request.param)
 
@@ -131,7 +131,7 @@ def test_what_is_speech_does_not_depend_on_how_many_others_speak(
 
 
 def decided(pcm: Int16) -> Iterator[object]:
-    """What is decided of a session's audio, 160 ms at a time; of pieces, where they lie."""
+    """The events of a session's audio, 160 ms at a time; of chunks, their positions."""
     model, state = VoiceActivityModel(), VoiceState()
     gate = Endpointer(EndpointingOptions(threshold=0.5, min_silence_ms=300, pre_roll_ms=200))
     events: list[AudioEvent] = []
@@ -146,7 +146,7 @@ def decided(pcm: Int16) -> Iterator[object]:
 
 
 class Watched:
-    """A model that knows how many frames each call had, and waits in its thread for a sign."""
+    """A model that counts the frames of each call, and waits in its thread for an event."""
 
     def __init__(self) -> None:
         self.calls: list[list[int]] = []

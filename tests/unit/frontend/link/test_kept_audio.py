@@ -1,4 +1,4 @@
-"""What a frontend keeps of a session's audio, and what it sends next."""
+"""The replay buffer of a session's audio, and its next push."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Who sends faster than real time, and what follows from it."""
+"""Clients that send faster than real time, and the consequences."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ OPENED = OpenSession("s", "t", None, "", 640)
 
 
 class Processors:
-    """Two processors; `script[instance]` says what each session of it sends when."""
+    """Two processors. The first may die; the session ends with `EndAudio`."""
 
     def __init__(self) -> None:
         self.received: dict[int, list[tuple[int, int]]] = {1: [], 2: []}
@@ -153,7 +153,7 @@ async def test_audio_is_sent_again_even_if_the_client_is_silent_now() -> None:
     events = subject.events()
     kinds = [type(await anext(events)) for _ in range(3)]
     assert kinds == [SessionReady, SegmentFinal, SegmentPartial]
-    moving = asyncio.ensure_future(anext(events))  # the second processor says nothing yet
+    moving = asyncio.ensure_future(anext(events))  # the second processor sends no event yet
     await eventually(lambda: bool(processors.received[2]), seconds=60)
     assert processors.received[2] == [(20_000, 10_000)]
     for task in (pump, moving):
@@ -280,7 +280,7 @@ class HandingOver(Processors):
 async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
     processors = HandingOver(times=1)
     kinds = [type(event) for event in await heard(processors, piece(0, 30_000))]
-    assert kinds == [SessionReady, SessionDone]  # its client hears nothing of it
+    assert kinds == [SessionReady, SessionDone]  # without any sign for its client
     (first, _), (second, reopened) = processors.opened
     assert first != second
     assert reopened.resume == ResumePoint(1, 20_000, (5,), "one")

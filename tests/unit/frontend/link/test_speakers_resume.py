@@ -1,4 +1,4 @@
-"""Who spoke is known wherever a session goes on: the line's and the client's side of it."""
+"""The state of speakers is part of the resume point, of the line and of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages' files: what is served, with which headers, and what they may not do."""
+"""The pages' files, their headers and their restrictions."""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ async def test_no_page_is_served_where_none_is_wanted() -> None:
 
 @every_page
 def test_a_page_is_small(served: Page) -> None:
-    shared = 20_000  # what it has of another page: colours, the icon
+    shared = 20_000  # the files of another page: colours, the icon
     sizes = [(PAGES / served.folder / name).stat().st_size for name in SERVED[served]]
     assert sum(sizes) + shared < 150_000
