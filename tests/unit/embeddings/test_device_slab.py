@@ -15,12 +15,13 @@ import torch
 
 from auricle.config.settings import PdWorkerSettings
 from auricle.core.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
-from auricle.embeddings import cuda, slabs
+from auricle.embeddings import cuda, placement, slabs
 from auricle.embeddings.cuda import CudaDriver, CudaMemory
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
 from auricle.embeddings.nixl import cuda_majors
-from auricle.embeddings.slabs import FakeDeviceMemory, slab_device, why_not_on
+from auricle.embeddings.placement import slab_device, why_not_on
+from auricle.embeddings.slabs import FakeDeviceMemory
 from auricle.launcher.config import load_config, settings_for
 from auricle.workers.encode.store import EmbeddingStore, Identity
 from auricle.workers.pd import main
@@ -188,7 +189,7 @@ def test_the_nixl_of_the_locks_is_built_for_the_cuda_of_their_pytorch() -> None:
 def test_a_choice_is_heeded_or_refused(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slabs, "cuda_majors", lambda: (13,))
+    monkeypatch.setattr(placement, "cuda_majors", lambda: (13,))
     monkeypatch.setattr(slabs.torch.version, "cuda", "13.0")
     monkeypatch.delenv("UCX_TLS", raising=False)
     assert slab_device("auto", "cuda:1", "W") == slab_device("device", "cuda:1", "W") == "cuda:1"

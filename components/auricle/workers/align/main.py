@@ -13,7 +13,8 @@ from auricle.core.errors import SettingsError
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
+from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.slabs import new_slab
 from auricle.process.device import DTYPES
 from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry, report_status

@@ -14,7 +14,8 @@ from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
+from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.slabs import new_slab
 from auricle.process.device_faults import check_driver
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced

@@ -17,8 +17,9 @@ from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.nixl import endpoint_over
+from auricle.embeddings.placement import slab_device, slab_layout
 from auricle.embeddings.slab import Slab
-from auricle.embeddings.slabs import new_slab, slab_device, slab_layout
+from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotRef
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
