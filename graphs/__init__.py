@@ -1,1 +1,1 @@
-"""What services are made of; see docs/one_chunk.md for what flows along the links."""
+"""The components of each service; docs/one_chunk.md describes the data on their links."""

@@ -1,4 +1,4 @@
-"""The default graph with the align pool and its encode workers: words have times."""
+"""The default graph with the align pool and its encode workers: word times."""
 
 from auricle.launcher.graph import component
 
@@ -7,6 +7,6 @@ PdWorker = component("PdWorker")
 AlignEncodeWorker = component("AlignEncodeWorker")
 AlignWorker = component("AlignWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker)
-# Of it there is a process where Planner.replicas says so.
+# It has a process only if Planner.replicas is above 0.
 Planner = component("Planner").link(EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker)
 Frontend = component("Frontend").link(Processor, Planner)

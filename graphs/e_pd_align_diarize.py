@@ -1,4 +1,4 @@
-"""The default graph with both pools beside the path: words have times, and somebody said them."""
+"""The default graph with the align and diarize pools: word times and speakers."""
 
 from auricle.launcher.graph import component
 
@@ -9,6 +9,6 @@ AlignWorker = component("AlignWorker")
 DiarizeWorker = component("DiarizeWorker")
 POOLS = (EncodeWorker, PdWorker, AlignEncodeWorker, AlignWorker, DiarizeWorker)
 Processor = component("Processor").link(*POOLS)
-# Of it there is a process where Planner.replicas says so.
+# It has a process only if Planner.replicas is above 0.
 Planner = component("Planner").link(*POOLS)
 Frontend = component("Frontend").link(Processor, Planner)

@@ -1,4 +1,4 @@
-"""The default graph with the diarize pool: who said what."""
+"""The default graph with the diarize pool: speakers."""
 
 from auricle.launcher.graph import component
 
@@ -6,6 +6,6 @@ EncodeWorker = component("EncodeWorker")
 PdWorker = component("PdWorker")
 DiarizeWorker = component("DiarizeWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, DiarizeWorker)
-# Of it there is a process where Planner.replicas says so.
+# It has a process only if Planner.replicas is above 0.
 Planner = component("Planner").link(EncodeWorker, PdWorker, DiarizeWorker)
 Frontend = component("Frontend").link(Processor, Planner)

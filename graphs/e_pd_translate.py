@@ -1,4 +1,4 @@
-"""The default graph with the translate pool: text in other languages."""
+"""The default graph with the translate pool: translations."""
 
 from auricle.launcher.graph import component
 
@@ -6,6 +6,6 @@ EncodeWorker = component("EncodeWorker")
 PdWorker = component("PdWorker")
 TranslateWorker = component("TranslateWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, TranslateWorker)
-# Of it there is a process where Planner.replicas says so.
+# It has a process only if Planner.replicas is above 0.
 Planner = component("Planner").link(EncodeWorker, PdWorker, TranslateWorker)
 Frontend = component("Frontend").link(Processor, Planner)

@@ -1,4 +1,4 @@
-"""The default graph with an align pool for Whisper: words have times, from embeddings for text.
+"""The default graph with an align pool for Whisper: word times from the embeddings for text.
 
 Common.align_model is the same as Common.model.
 """
@@ -9,6 +9,6 @@ EncodeWorker = component("EncodeWorker")
 PdWorker = component("PdWorker")
 AlignWorker = component("AlignWorker")
 Processor = component("Processor").link(EncodeWorker, PdWorker, AlignWorker)
-# Of it there is a process where Planner.replicas says so.
+# It has a process only if Planner.replicas is above 0.
 Planner = component("Planner").link(EncodeWorker, PdWorker, AlignWorker)
 Frontend = component("Frontend").link(Processor, Planner)

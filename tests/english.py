@@ -35,7 +35,7 @@ RULES = {
     "no client, no worker, a caller: name them": re.compile(r"\b(?:nobody|somebody)\b", re.I),
     "otherwise": re.compile(r"(?:^|[.;:,]\s+)[Ee]lse\b(?! if\b)|\belse it\b"),
     "continues": re.compile(r"\b(?:go|goes|going|went|gone) on\b(?! (?:a|an|the)\b)"),
-    "the number, the duration, that many": re.compile(r"\bso (?:many|long)\b"),
+    "the number, the duration, that many": re.compile(r"(?<!, )\bso (?:many|long)\b"),
     "next to, in addition to, except": re.compile(r"\bbesides?\b"),
     "is notified, receives, is reported": re.compile(
         r"\b(?:is|are|was|were|be|been|being) (?:told|heard|said)\b"

@@ -3,9 +3,9 @@
     python deploy/docker/building.py cpu        # or gpu; the image is auricle:cpu
 
 Needs Linux, root, and Debian's packages buildah and mmdebstrap. The Dockerfile's base image (Python
-on Debian) is replaced by one that mmdebstrap makes from Debian's packages; all else are the
-Dockerfile's own steps. pip finds packages as it does on this machine: its settings are mounted
-while the image is built, and are not in it.
+on Debian) is replaced by one that mmdebstrap makes from Debian's packages; all other steps are the
+Dockerfile's own. pip uses this machine's settings, which are mounted during the build and are not
+in the image.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SETTINGS_OF_THIS_RUN = (
 
 
 class ImageError(Exception):
-    """An image cannot be built or checked; the message says why."""
+    """An image cannot be built or checked; the message has the reason."""
 
 
 class Storage:
-    """Where images are: a folder of their own, so that nothing of the machine's is touched."""
+    """The folder for images, separate from the machine's own image storage."""
 
     def __init__(self, folder: Path, driver: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,16 +65,16 @@ class Storage:
         except subprocess.TimeoutExpired:
             raise ImageError(f"`{' '.join(command[:6])} …` took over {seconds:g} s") from None
         if done.returncode:
-            raise ImageError(f"`{' '.join(command)}` failed as it says above")
+            raise ImageError(f"`{' '.join(command)}` failed; see its output above")
         return (done.stdout or "").strip()
 
     def has(self, image: str) -> bool:
-        """Whether there is such an image."""
+        """Whether the image exists."""
         return bool(self.buildah("images", "--quiet", "--filter", f"reference={image}"))
 
 
 def make_base(storage: Storage) -> None:
-    """Make the base image, if there is none yet."""
+    """Make the base image unless it exists."""
     if storage.has(BASE):
         return
     if shutil.which("mmdebstrap") is None:
@@ -84,7 +84,7 @@ def make_base(storage: Storage) -> None:
         include = f"--include={','.join(PACKAGES)}"
         command = ["mmdebstrap", "--quiet", "--variant=minbase", include, SUITE, archive]
         if subprocess.run(command, timeout=_BASE_S, check=False).returncode:
-            raise ImageError("mmdebstrap failed as it says above")
+            raise ImageError("mmdebstrap failed; see its output above")
         container = storage.buildah("from", "scratch")
         storage.buildah("add", container, archive, "/")
         storage.buildah("config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin", container)
@@ -100,7 +100,7 @@ def pip_settings() -> dict[str, str]:
     for line in listed.stdout.splitlines():
         name, equals, value = line.partition("=")
         if equals:
-            # The environment's come last and are of every command.
+            # The environment's settings come last and apply to every command.
             found[name.replace(":env:", "global")] = value.strip().strip("'\"")
     return {n: v for n, v in found.items() if n.partition(".")[2] not in _SETTINGS_OF_THIS_RUN}
 
@@ -116,18 +116,18 @@ def as_file(settings: dict[str, str]) -> str:
 
 
 def folders(settings: dict[str, str]) -> list[Path]:
-    """What the settings name on this machine: folders of packages, certificates."""
+    """Folders of this machine in the settings: packages, certificates."""
     words = [word for value in settings.values() for word in value.replace("\\n", " ").split()]
     named = [unquote(urlparse(word).path) if word.startswith("file:") else word for word in words]
     paths = [Path(name) for name in named if name.startswith("/")]
-    # Of file:///packages/simple the packages themselves may lie beside `simple`.
+    # With file:///packages/simple the packages themselves may be next to `simple`.
     roots = {path.parent if path.name == "simple" else path for path in paths}
     return sorted(path for path in roots if path.exists())
 
 
 @contextmanager
 def pip_of_this_machine() -> Iterator[list[str]]:
-    """Yield buildah's options that give pip in the build the settings that it has here."""
+    """Yield buildah's options that mount this machine's pip settings in the build."""
     settings = pip_settings()
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "pip.conf"

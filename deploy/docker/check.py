@@ -2,9 +2,9 @@
 
     python deploy/docker/check.py cpu           # or gpu
 
-In both images every component is checked (`auricle component NAME --check`). The CPU image also
+Every component is checked in both images (`auricle component NAME --check`). The CPU image also
 transcribes a recording live, as `make demo` does. The GPU image is checked without a driver.
-Needs root, besides what building.py needs.
+Needs root and the requirements of building.py.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ENTER = Path(__file__).with_name("entering.py")
 _MODEL_INSIDE = Path("/models/demo")
 _NAMESPACES = ("--mount", "--pid", "--net", "--ipc", "--uts", "--propagation=private")
 _CHECK_S, _GRAPH_S = 900.0, 1800.0
-_LEAST_LIKENESS = 0.8  # of the words, which an error in five takes from 1.0
+_LEAST_LIKENESS = 0.8  # of words; an error in five words lowers it from 1.0
 
 
 @dataclass(frozen=True)
 class Container:
-    """An image's files, mounted, and how it says that it runs."""
+    """An image's mounted files, with the environment and directory of its configuration."""
 
     root: Path
     environment: tuple[str, ...]
@@ -76,13 +76,13 @@ def container(storage: Storage, image: str) -> Iterator[Container]:
 
 
 def check(box: Container, target: str) -> None:
-    """Run what both images must be able to. Raises ImageError for the first that fails."""
+    """Run the checks that both images must pass. Raises ImageError at the first failure."""
     if "Usage: auricle" not in box.run("auricle", "--help", seconds=_CHECK_S):
         raise ImageError("`auricle --help` shows no help")
     for name in COMPONENTS:
         model = f"--Common.model={_MODEL_INSIDE}"
-        asked = ("auricle", "component", name, "-f", CONFIGS[target], "--check", model)
-        print(box.run(*asked, seconds=_CHECK_S), end="", flush=True)
+        command = ("auricle", "component", name, "-f", CONFIGS[target], "--check", model)
+        print(box.run(*command, seconds=_CHECK_S), end="", flush=True)
 
 
 def transcribe(box: Container) -> None:
@@ -93,17 +93,17 @@ def transcribe(box: Container) -> None:
     print(heard)
     likeness = alike(heard.split(), (MODEL / f"{RECORDING}.txt").read_text().split())
     if likeness < _LEAST_LIKENESS:
-        raise ImageError(f"of the words that were said, {likeness:.0%} were heard: {heard}")
+        raise ImageError(f"only {likeness:.0%} of the spoken words were recognized: {heard}")
 
 
 def alike(heard: Sequence[str], said: Sequence[str]) -> float:
-    """How much of both is the same words in the same order, 0 to 1."""
+    """The share of equal words in the same order, 0 to 1."""
     return difflib.SequenceMatcher(None, heard, said, autojunk=False).ratio()
 
 
 def main() -> None:
     arguments = parser("Builds auricle's image and runs it as Kubernetes would.")
-    arguments.add_argument("--built", action="store_true", help="check the image that is there")
+    arguments.add_argument("--built", action="store_true", help="check the existing image")
     options = arguments.parse_args()
     storage = Storage(options.storage, options.driver)
     try:
@@ -115,7 +115,7 @@ def main() -> None:
                 transcribe(box)
     except ImageError as error:
         sys.exit(f"image: {error}")
-    print(f"{image} is as it should be")
+    print(f"{image} passed all checks")
 
 
 if __name__ == "__main__":

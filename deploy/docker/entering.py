@@ -1,8 +1,8 @@
 """Runs a command in an image as Kubernetes would: `unshare … python entering.py ROOT … -- COMMAND`.
 
 It is user 10001 without capabilities, the root is read-only, /tmp and /dev/shm are empty and in
-memory, and there is no network but its own loopback. Called by check.py, in namespaces that
-unshare(1) made.
+memory, and its only network is its own loopback. check.py calls it in namespaces that unshare(1)
+created.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def mount(*arguments: object) -> None:
 
 def raise_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        asked = struct.pack("16sH14x", b"lo", 0)
-        name, flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, asked))
+        request = struct.pack("16sH14x", b"lo", 0)
+        name, flags = struct.unpack("16sH14x", fcntl.ioctl(any_socket, _SIOCGIFFLAGS, request))
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", name, flags | _IFF_UP))
 
 
 def prepare(root: Path, shown: list[tuple[Path, Path]]) -> None:
-    """Mount what a container has, then make the rest read-only."""
+    """Mount a container's file systems, then make the rest read-only."""
     mount("--bind", root, root)
     mount("-t", "proc", "proc", root / "proc")
     mount("-t", "sysfs", "-o", "ro", "sysfs", root / "sys")
@@ -54,7 +54,7 @@ def prepare(root: Path, shown: list[tuple[Path, Path]]) -> None:
 
 
 def enter(root: Path, directory: str) -> None:
-    """Become the image's user, in it, for good."""
+    """Change the root to the image and become its user, permanently."""
     os.chroot(root)
     os.chdir(directory)
     os.setgroups([])
@@ -63,14 +63,14 @@ def enter(root: Path, directory: str) -> None:
     libc = ctypes.CDLL(None)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_NO_NEW_PRIVS) failed")
-    # So that nothing outlives check.py; it is forgotten when the user changes, so it is set here.
+    # No process outlives check.py. A change of user clears this flag, so it is set afterwards.
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_PDEATHSIG) failed")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Runs a command in an image, as check.py wants it."
+        description="Runs a command in an image for check.py."
     )
     parser.add_argument("root", type=Path)
     parser.add_argument("--directory", default="/")

@@ -3,8 +3,8 @@
 The documents are read in three places: in an editor, where the repository is hosted, and here. A
 link such as `../configs/demo.yaml` leaves docs/, which MkDocs does not follow. So each file that a
 page links to outside of docs/ becomes one of the site's, below `repository/`, Markdown as a page;
-links to folders become plain text, as a site does not list them. A link to nothing stays as it is,
-and `mkdocs build --strict` refuses it.
+links to folders become plain text, as a site does not list them. A broken link does not change,
+and `mkdocs build --strict` rejects it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELSEWHERE = re.compile(r"[a-z]+:|//|/")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add what the pages link to outside of docs/, and what that links to."""
+    """Add the files outside of docs/ that the pages link to, and their own links."""
     waiting = [Path(file.abs_src_path) for file in files if file.src_uri.endswith(".md")]
     seen = set(waiting)
     while waiting:

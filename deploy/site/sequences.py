@@ -1,4 +1,4 @@
-"""Draws docs/images/sequence-NAME.svg from sequences.yaml: who sends what to whom.
+"""Draws docs/images/sequence-NAME.svg from sequences.yaml: the messages between parties.
 
     python deploy/site/sequences.py
 
