@@ -69,9 +69,7 @@ def enter(root: Path, directory: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Runs a command in an image for check.py."
-    )
+    parser = argparse.ArgumentParser(description="Runs a command in an image for check.py.")
     parser.add_argument("root", type=Path)
     parser.add_argument("--directory", default="/")
     parser.add_argument("--show", nargs=2, type=Path, action="append", default=[])

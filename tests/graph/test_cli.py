@@ -70,7 +70,7 @@ def test_the_demo_uses_a_server_that_runs_and_leaves_it(server: Server) -> None:
     done = in_process("demo", "--port", server.url.rpartition(":")[2])
     assert done.exit_code == 0, done.output
     assert f"transcribe FILE --live --url {server.url}" in done.stdout
-    assert f"The server at {server.url} was running before, and goes on." in done.stdout
+    assert f"The server at {server.url} was running before, and keeps running." in done.stdout
     assert server.process.poll() is None
 
 

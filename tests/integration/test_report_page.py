@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from auricle.client.events import typed
-from auricle.client.report import ToldSegments, write_report
+from auricle.client.report import ReportSegments, write_report
 from auricle_testing.chromium.driving import driven
 from auricle_testing.chromium.visits import emptied
 from auricle_testing.server import ROOT
@@ -34,17 +34,17 @@ def shown() -> Path:
 
 
 @pytest.fixture(scope="module")
-def told() -> ToldSegments:
-    found = ToldSegments()
+def told() -> ReportSegments:
+    found = ReportSegments()
     for line in EVENTS.read_text().splitlines():
         event = typed(json.loads(line))
         assert event is not None
-        found.heard(event)
+        found.add(event)
     return found
 
 
 @pytest.fixture(scope="module")
-def found(shown: Path, told: ToldSegments) -> dict[str, Any]:
+def found(shown: Path, told: ReportSegments) -> dict[str, Any]:
     """What Chromium found, see components/auricle_testing/chromium/report.mjs."""
     page = shown / "report.html"
     write_report(page, "conversation.wav", conversation(ERRAND), told.segments())
@@ -52,7 +52,7 @@ def found(shown: Path, told: ToldSegments) -> dict[str, Any]:
 
 
 def test_it_says_who_said_what_and_what_that_means(
-    found: dict[str, Any], told: ToldSegments
+    found: dict[str, Any], told: ReportSegments
 ) -> None:
     assert len(found["segments"]) == len(told.segments()) >= 3
     for shown, one in zip(found["segments"], told.segments(), strict=True):
@@ -68,7 +68,7 @@ def test_what_is_played_is_marked(found: dict[str, Any]) -> None:
     assert found["line"] == pytest.approx(found["at"] / found["seconds"], abs=0.05)
 
 
-def test_each_word_has_its_time_and_confidence(found: dict[str, Any], told: ToldSegments) -> None:
+def test_each_word_has_its_time_and_confidence(found: dict[str, Any], told: ReportSegments) -> None:
     words = told.segments()[0].words
     assert words is not None and len(found["words"]) == len(words.words)
     assert [row[0] for row in found["words"]] == [word.word for word in words.words]

@@ -1,8 +1,8 @@
-"""The `auricle` command: a group, and its commands by who uses them."""
+"""The `auricle` command."""
 
 from auricle.process.resources import collect_rarely
 
-# Before all else is imported. A process that vLLM starts imports this, too, as its parent did.
+# Before all other imports. A process that vLLM starts imports this module, too.
 collect_rarely()
 
 from auricle.cli.main import main  # noqa: E402

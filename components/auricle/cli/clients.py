@@ -1,9 +1,9 @@
-"""Commands for those who have audio."""
+"""Commands that transcribe audio."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 @click.option("--live", is_flag=True, help="send the file in real time and show partial text")
 @click.option(
     "--url",
-    help="server, or several separated by commas, to resume at if one goes; "
-    "default: the one at http://127.0.0.1:8080, else a new one",
+    help="server, or several separated by commas, to resume at if one fails; "
+    "default: the one at http://127.0.0.1:8080, or a new one",
 )
 @click.option(
     "--format",
@@ -51,66 +51,62 @@ if TYPE_CHECKING:
 @click.option(
     "--language",
     default="",
-    help="force a language instead of detecting it, or name several, separated by commas: "
-    "each segment is in one of them",
+    help="force a language instead of detecting it, or restrict detection to several, separated "
+    "by commas",
 )
 @click.option("--context", default="", help="context text, such as names that may occur")
 @click.option(
     "--report",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="also write a web page with waveform, text by time and playback, and with speakers, "
-    "times and confidence of words and the translation where there are any",
+    help="also write a web page with waveform, text by time and playback, and if available "
+    "speakers, times and confidence of words, and the translation",
 )
 @api_key_file
 def transcribe(
     file: Path | None,
     mic: bool,
     live: bool,
-    url: str | None,
     form: Format,
     as_json: bool,
-    translate: str | None,
     language: str,
-    context: str,
-    report: Path | None,
     api_key_file: TextIO | None,
+    **options: Any,
 ) -> None:
     """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others), or the microphone.
 
     The file may have any sample rate and number of channels.
     """
-    from auricle.client.transcribe import Wanted
+    from auricle.client.transcribe import Transcription
     from auricle.client.transcribe import transcribe as work
 
     if (file is None) != mic:
         raise click.UsageError(
-            "name a FILE, or give --mic" if file is None else "--mic has no FILE"
+            "name a FILE, or give --mic" if file is None else "--mic has no FILE: give one of them"
         )
     if as_json and form not in ("txt", "json"):
         raise click.UsageError(f"--json and --format {form} are two formats: give one of them")
-    wanted = Wanted(
-        *(file, url, live or mic, "json" if as_json else form),
-        *(_several(language), context, report, translate),
+    transcription = Transcription(
+        file=file,
+        live=live or mic,
+        format="json" if as_json else form,
+        languages=tuple(name.strip() for name in language.split(",") if name.strip()),
+        **options,
     )
-    run(lambda: work(wanted, api_key(api_key_file)))
-
-
-def _several(names: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in names.split(",") if name.strip())
+    run(lambda: work(transcription, api_key(api_key_file)))
 
 
 @click.command(
-    short_help="Show a recording transcribed live, and serve on.",
+    short_help="Show a recording transcribed live, then keep serving.",
     cls=Command,
     examples=("auricle demo", "auricle demo --port 0 --once"),
 )
-@click.option("--port", default=8080, show_default=True, help="of the server; 0: a free one")
-@click.option("--once", is_flag=True, help="end after the transcript instead of serving on")
+@click.option("--port", default=8080, show_default=True, help="port of the server; 0: a free one")
+@click.option("--once", is_flag=True, help="end after the transcript instead of serving")
 @api_key_file
 def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
     """Show a recording transcribed live by the demo graph, then serve until Ctrl-C.
 
-    In the folder of auricle's repository. A server that listens at the port already is used.
+    Run it in the folder of auricle's repository. It uses a server that already listens at the port.
     """
     from auricle.client.demo import demo as work
 
@@ -118,11 +114,11 @@ def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
 
 
 @click.command(
-    short_help="Measure what this machine carries, and draw it.",
+    short_help="Measure and plot this machine's capacity.",
     cls=Command,
     examples=("auricle bench", "auricle bench --url http://127.0.0.1:8080 --out build/here"),
 )
-@click.option("--url", help="of a server that runs; default: one is started, and its chunks traced")
+@click.option("--url", help="URL of a running server; default: start one, and trace its chunks")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -131,10 +127,10 @@ def demo(port: int, once: bool, api_key_file: TextIO | None) -> None:
     help="folder for the figures and the plot",
 )
 def bench(url: str | None, out: Path) -> None:
-    """Open more and more live sessions for two minutes, say how many are carried, and draw it.
+    """Open more and more live sessions for two minutes; print the capacity and plot it.
 
-    The plot has latency against sessions, what is carried, and the steps of a chunk. In the folder
-    of auricle's repository, after `make setup-dev`; `make bench` does the same.
+    The plot shows latency against sessions, the capacity, and the steps of a chunk. Run it in the
+    folder of auricle's repository, after `make setup-dev`; `make bench` does the same.
     """
     from auricle.client.demo import become_benchmark
 

@@ -1,4 +1,4 @@
-"""What the commands have in common: help with examples and exit statuses, keys, errors."""
+"""Common parts of the commands: help with examples and exit statuses, keys, errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ from click.shell_completion import CompletionItem
 
 from auricle.core.errors import AuricleError
 
-# What a shell completes behind the commands: graphs, components and settings.
-
 
 def complete_component(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a component."""
     from auricle.config.settings import SECTIONS
 
     return [CompletionItem(name) for name in SECTIONS if name.startswith(incomplete)]
@@ -30,7 +27,7 @@ def complete_component(
 def complete_graph(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete a graph of the folder `graphs`, as its name suggests: modules are not imported."""
+    """Complete a graph of the folder `graphs` by file name, without importing its modules."""
     found = sorted(path.stem for path in Path("graphs").glob("[!_]*.py"))
     graphs = [f"graphs.{name}:" for name in found]
     return [CompletionItem(graph) for graph in graphs if graph.startswith(incomplete)]
@@ -57,15 +54,15 @@ def complete_override(
 
 
 FAILED = 1
-NOT_ASKED = 2
+USAGE_ERROR = 2
 DEFAULT_URL = "http://127.0.0.1:8080"
 INTERRUPTED = 130
-# What no command says otherwise.
+# For commands without statuses of their own.
 EXITS = {
     0: "done",
-    FAILED: "failed; one line on standard error says why",
-    NOT_ASKED: "wrong arguments; nothing was done",
-    INTERRUPTED: "ended by Ctrl-C",
+    FAILED: "failed; one line on standard error has the reason",
+    USAGE_ERROR: "invalid arguments; nothing was done",
+    INTERRUPTED: "interrupted by Ctrl-C",
 }
 OVERRIDABLE = {"ignore_unknown_options": True}
 
@@ -73,7 +70,7 @@ OVERRIDABLE = {"ignore_unknown_options": True}
 class Command(click.Command):
     """A command whose help ends with examples and exit statuses.
 
-    `exits` are the statuses that mean something else than in `EXITS`.
+    `exits` are statuses that differ from `EXITS`, with their meanings.
     """
 
     def __init__(
@@ -88,7 +85,7 @@ class Command(click.Command):
         self.exits = {**EXITS, **(exits or {})}
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete settings beside options, as both begin with dashes."""
+        """Complete settings and options, as both begin with dashes."""
         found = super().shell_complete(ctx, incomplete)
         settings = [p for p in self.params if p.name == "overrides"]
         if settings and incomplete.startswith("--"):
@@ -96,7 +93,6 @@ class Command(click.Command):
         return found
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, a line each, and the exit statuses."""
         with formatter.section("Examples"):
             formatter.write("".join(f"  {example}\n" for example in self.examples))
         with formatter.section("Exit status"):
@@ -104,7 +100,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group whose commands are of the kind above."""
+    """A group of `Command`s."""
 
     command_class = Command
     group_class = type
@@ -113,14 +109,14 @@ class Group(click.Group):
 api_key_file = click.option(
     "--api-key-file",
     type=click.File(),
-    help="file with the key, if the server requires one, or - for standard input; the variable "
-    "AURICLE_API_KEY will do too (in the command line others would see it)",
+    help="file with the key, if the server requires one, or - for standard input; alternatively "
+    "set AURICLE_API_KEY (other users can read command lines)",
 )
 config_file = click.option("-f", "--config", type=click.Path(path_type=Path), help="config file")
 
 
 def api_key(file: TextIO | None) -> str | None:
-    """Return the key that the option or the variable gives."""
+    """Return the key of the option or the variable."""
     given = os.environ.get("AURICLE_API_KEY") if file is None else file.read()
     return (given or "").strip() or None
 
@@ -138,6 +134,6 @@ def ending(status: int = FAILED) -> Iterator[None]:
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a command in a new event loop; it ends as `ending` says."""
+    """Run a command in a new event loop, within `ending`."""
     with ending():
         asyncio.run(work())

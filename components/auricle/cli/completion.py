@@ -1,4 +1,4 @@
-"""Completion of the command line by bash, zsh and fish: commands, graphs, components, settings."""
+"""Completion in bash, zsh and fish: commands, graphs, components, settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRAM, _VARIABLE = "auricle", "_AURICLE_COMPLETE"
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete this command: subcommands, options, graphs and settings."""
+    """Print the script that makes SHELL complete subcommands, options, graphs and settings."""
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(context.find_root().command, {}, _PROGRAM, _VARIABLE).source())

@@ -18,7 +18,7 @@ from auricle.cli.serving import component, profile, render, serve
 def main() -> None:
     """Streaming speech recognition with speech LLMs.
 
-    `auricle COMMAND --help` has examples and exit statuses of each.
+    `auricle COMMAND --help` shows examples and exit statuses.
     """
 
 

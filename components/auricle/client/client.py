@@ -1,4 +1,4 @@
-"""The library's entry: live sessions and recordings, on an event loop."""
+"""`Client`, for live sessions and recordings on an event loop; `SyncClient`, which blocks."""
 
 from __future__ import annotations
 
@@ -25,10 +25,8 @@ from auricle.client.connection import (
 from auricle.client.events import StreamEvent, typed
 from auricle.client.options import StreamOptions, TranscribeOptions
 from auricle.client.sources import Source, open_source
-from auricle.client.stream import RESUME_SECONDS, Message, stream_audio
+from auricle.client.stream import RESUME_SECONDS, ConnectionOptions, Message, stream_audio
 from auricle.core.errors import BadRequest
-
-# Recordings, through `POST /v1/audio/transcriptions`.
 
 if TYPE_CHECKING:
     import httpx
@@ -37,7 +35,7 @@ _ANSWER_SECONDS = 3600.0
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A part of a recording; `start` and `end` are seconds from its begin."""
+    """A part of a recording; `start` and `end` are seconds from the recording's start."""
 
     start: float
     end: float
@@ -45,7 +43,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The text of a recording of `duration` seconds; `language` is the most frequent one."""
+    """The text of a recording of `duration` seconds, with the language of most segments."""
 
     text: str
     language: str
@@ -59,10 +57,7 @@ async def transcribe_recording(
     path: str | os.PathLike[str],
     options: TranscribeOptions,
 ) -> Transcript:
-    """Have a recording transcribed by the first of the servers that answers.
-
-    Raises as `Client.transcribe`.
-    """
+    """Transcribe a recording at the first server that answers. Raises as `Client.transcribe`."""
     file = Path(path)
     seconds = options.get("timeout_seconds", _ANSWER_SECONDS)
     call = partial(_transcribe, file=file, options=options)
@@ -81,7 +76,7 @@ async def _transcribe(
     if prompt := options.get("prompt"):
         form["prompt"] = prompt
     try:
-        with file.open("rb") as opened:  # a moment only; httpx reads it piece by piece
+        with file.open("rb") as opened:  # httpx reads it piece by piece
             response = await client.post(
                 http_address(url, "/v1/audio/transcriptions"),
                 data=form,
@@ -96,9 +91,9 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Client:
-    """A client of the servers `urls`, the frontends of one deployment.
+    """A client of the frontends `urls` of one deployment.
 
-    It holds no connection between calls, and any number of sessions may be open at a time.
+    It holds no connection between calls; any number of sessions may be open at a time.
     """
 
     def __init__(
@@ -109,14 +104,14 @@ class Client:
         resume_seconds: float = RESUME_SECONDS,
         on_lost: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """A session that loses its connection is resumed at the next of `urls`.
+        """After a lost connection, resume the session at the next of `urls`.
 
-        That is tried for `resume_seconds`, and `on_lost` gets a line each time. Raises BadRequest
-        without an address.
+        The client tries for `resume_seconds`; `on_lost` receives a line each time. Raises
+        BadRequest without an address.
         """
         self._urls = [urls] if isinstance(urls, str) else list(urls)
         if not self._urls:
-            raise BadRequest("urls has no address of a server")
+            raise BadRequest("urls is empty: give the address of a server")
         self._api_key = api_key
         self._resume_seconds = resume_seconds
         self._on_lost = on_lost
@@ -127,26 +122,25 @@ class Client:
         """Transcribe live, and yield each event once; the first is `Ready`, the last `Done`.
 
         `source` is a path to a file of any common format, or one channel of samples: bytes, an
-        array, or an iterator of these, async or not; one that blocks is read in a thread. The
-        session ends when the source does; to leave early, close this (`contextlib.aclosing`).
+        array, or an iterator of these, async or not; a thread reads one that may block. The
+        session ends with the source; to leave early, close this (`contextlib.aclosing`).
 
-        Raises BadRequest for what is wrong with the source or an option (`param` names it),
-        Unauthorized or Forbidden for the key, Overloaded or RateLimited if the server has no room
-        (`retry_after_seconds` says when to try again), ServerUnreachable if nobody answers,
-        ConnectionLost if a session could not be resumed, what the source itself raises, and another
+        Raises BadRequest for an invalid source or option (`param` names it), Unauthorized or
+        Forbidden for the key, Overloaded or RateLimited if the server is full
+        (`retry_after_seconds` has the time to retry), ServerUnreachable if no server answers,
+        ConnectionLost if a session could not be resumed, errors of the source itself, and another
         AuricleError if the server fails.
         """
         audio = open_source(source, options.get("sample_rate"))
-        events = stream_audio(
-            self._urls,
-            _start(audio.rate, options),
-            audio,
+        connection = ConnectionOptions(
+            urls=self._urls,
             live=options.get("live", audio.live),
             api_key=self._api_key,
             resume_seconds=self._resume_seconds,
             on_sent=options.get("on_sent", lambda _seconds: None),
             on_lost=self._on_lost,
         )
+        events = stream_audio(_start(audio.rate, options), audio, connection)
         async with aclosing(events):
             async for message in events:
                 event = typed(message)
@@ -158,26 +152,28 @@ class Client:
     ) -> Transcript:
         """Transcribe a recording of any common format, which the server decodes.
 
-        Raises as `stream` does; DeadlineExceeded if there is no answer in time.
+        Raises as `stream`, and DeadlineExceeded without an answer in time.
         """
         return await transcribe_recording(self._urls, self._api_key, path, options)
 
     async def capabilities(self) -> Capabilities:
-        """Return what sessions may ask for beside text.
+        """Return the features that sessions may request.
 
-        Raises as `stream` does; DeadlineExceeded if there is no answer in time.
+        Raises as `stream`, and DeadlineExceeded without an answer in time.
         """
         return await capabilities(self._urls, self._api_key)
 
 
+# fmt: off
 _SENT = (
-    *("language", "languages", "context", "chunk_ms", "partials", "endpointing"),
-    *("words", "diarize", "translate", "terms"),
+    "language", "languages", "context", "chunk_ms", "partials", "endpointing", "words", "diarize",
+    "translate", "terms",
 )
+# fmt: on
 
 
 def _start(rate: int, options: StreamOptions) -> Message:
-    """Return the session's first message. What is not asked for is left to the server."""
+    """Return the session's first message; the server has defaults for missing options."""
     start: Message = {"type": "start", "sample_rate": rate}
     for name in _SENT:
         if (value := options.get(name)) is not None:
@@ -185,15 +181,13 @@ def _start(rate: int, options: StreamOptions) -> Message:
     return start
 
 
-# The client for programs without an event loop: the same calls, which block.
-
 T = TypeVar("T")
 
 
 class SyncClient:
-    """`Client`, for any thread, also of a program that has an event loop.
+    """`Client` with blocking calls, for any thread, also in a program with an event loop.
 
-    While the program works on an event, a thread sends audio on and keeps connections alive.
+    A thread sends audio and keeps connections alive while the program handles an event.
     """
 
     def __init__(
@@ -204,16 +198,16 @@ class SyncClient:
         resume_seconds: float = RESUME_SECONDS,
         on_lost: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """As `Client`; `on_lost`, and `on_sent` of a session, are called in that thread."""
+        """As `Client`; that thread calls `on_lost`, and `on_sent` of a session."""
         self._client = Client(urls, api_key=api_key, resume_seconds=resume_seconds, on_lost=on_lost)
 
     def stream(
         self, source: Source, **options: Unpack[StreamOptions]
     ) -> Generator[StreamEvent, None, None]:
-        """Yield the session's events, as `Client.stream`; close this to leave it early."""
+        """Yield the session's events, as `Client.stream`; close this to leave early."""
         with _LoopThread() as loop:
             events = self._client.stream(source, **options)
-            turn = asyncio.Lock()  # closing waits for a call that was interrupted
+            turn = asyncio.Lock()  # closing waits for an interrupted call
             try:
                 while (event := loop.run(_next(events, turn))) is not None:
                     yield event
@@ -228,7 +222,7 @@ class SyncClient:
             return loop.run(self._client.transcribe(path, **options))
 
     def capabilities(self) -> Capabilities:
-        """Return what sessions may ask for beside text, as `Client.capabilities`."""
+        """Return the features that sessions may request, as `Client.capabilities`."""
         with _LoopThread() as loop:
             return loop.run(self._client.capabilities())
 
@@ -246,10 +240,10 @@ async def _close(events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock) 
 
 
 class _LoopThread:
-    """An event loop in a thread of its own, for as long as the block lasts."""
+    """An event loop in a separate thread, for the duration of the block."""
 
     def __enter__(self) -> _LoopThread:
-        # Made here, where an error is heard: the thread could only die of it.
+        # Created here, so that the caller gets an error; in the thread it would be lost.
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._over = asyncio.Event()
@@ -267,7 +261,7 @@ class _LoopThread:
         self._thread.join()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, run on the loop. If the wait is interrupted, cancel it."""
+        """Run `work` on the loop and return its result; cancel it if the wait is interrupted."""
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()

@@ -1,4 +1,4 @@
-"""Connects to `/v1/audio/stream`, and says in our errors why that fails."""
+"""Connections to servers: WebSockets for live sessions, and calls by HTTP."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ import websockets
 from auricle.client.errors import ServerUnreachable, refusal
 from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded
 
-# The addresses of a server's ways in, from the address that a user gives.
-
 _SCHEMES = {"http": ("http", "ws"), "https": ("https", "wss")}
 _SCHEMES |= {"ws": _SCHEMES["http"], "wss": _SCHEMES["https"]}
 
 
 def http_address(url: str, path: str) -> str:
-    """Return the HTTP address of a path. Raises BadRequest unless `url` is of a server."""
+    """Return the HTTP address of a path. Raises BadRequest for an invalid `url`."""
     (http, _), rest = _split(url)
     return f"{http}://{rest}{path}"
 
 
 def socket_address(url: str, path: str) -> str:
-    """Return the WebSocket address of a path. Raises BadRequest unless `url` is of a server."""
+    """Return the WebSocket address of a path. Raises BadRequest for an invalid `url`."""
     (_, socket), rest = _split(url)
     return f"{socket}://{rest}{path}"
 
@@ -49,10 +47,10 @@ async def connect(
 ) -> websockets.ClientConnection:
     """Connect to the server at `url`.
 
-    A `live` client notices a server that has vanished; another may get its pongs late. `resumes`
-    asks to be let in as a session that was admitted before. Raises BadRequest for an address of
-    another form, ServerUnreachable if nobody answers, Overloaded or RateLimited if the server has
-    no room now, and another AuricleError if it refuses.
+    A `live` client detects a lost server by missing pongs; other clients may receive pongs late.
+    `resumes` marks a session that was admitted before. Raises BadRequest for an invalid address,
+    ServerUnreachable if the server does not answer, Overloaded or RateLimited if it is full, and
+    another AuricleError if it rejects the session.
     """
     address = socket_address(url, _PATH + ("?resume=true" if resumes else ""))
     try:
@@ -61,8 +59,8 @@ async def connect(
             additional_headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             open_timeout=_OPEN_SECONDS,
             max_size=None,
-            # Under backpressure the server reads a ping only after our audio, but in real time
-            # there is none.
+            # Under backpressure the server reads a ping only after our audio. Audio in real time
+            # causes no backpressure.
             ping_timeout=_PONG_SECONDS if live else None,
         )
     except websockets.InvalidStatus as error:
@@ -73,24 +71,22 @@ async def connect(
         raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
 
 
-# Calls by HTTP: of the first of the servers that answers.
-
 if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
 _CONNECT_SECONDS = 10.0
-_SEND_SECONDS = 60.0  # for a piece of the upload to be taken
+_SEND_SECONDS = 60.0  # for each piece of an upload
 _LIST_SECONDS = 30.0
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """What a session may ask for beside text: times of words, speakers, and translations.
+    """Optional features of a session: times of words, speakers, and translations.
 
-    `translate` are the languages into which is translated, as ISO 639-1 codes: empty if any may be
-    asked for or the server does not know, None without a translator. `vocabulary` is how many words
-    a model knows that knows few, None for ordinary speech. `languages` are those that the model
-    understands, as ISO 639-1 codes, empty if the server does not know.
+    `translate` has the target languages, as ISO 639-1 codes: empty if any may be requested or the
+    server has no list, None without a translator. `vocabulary` is the number of words of a model
+    with a small vocabulary, None for ordinary speech. `languages` has the model's languages, as ISO
+    639-1 codes, empty if the server has no list.
     """
 
     words: bool = False
@@ -101,10 +97,8 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A served model."""
-
     id: str
-    capabilities: Capabilities = Capabilities()  # an older server says nothing
+    capabilities: Capabilities = Capabilities()  # an older server omits them
 
 
 class _Models(msgspec.Struct, frozen=True):
@@ -117,12 +111,12 @@ async def first_answer(
     seconds: float,
     call: Callable[[httpx.AsyncClient, str], Awaitable[T]],
 ) -> T:
-    """Return what `call` gives at the first of the servers that answers.
+    """Return the result of `call` at the first server that answers.
 
-    Raises DeadlineExceeded if it takes longer than `seconds`, ServerUnreachable if nobody answers,
-    and what `call` raises.
+    Raises DeadlineExceeded if it takes longer than `seconds`, ServerUnreachable if no server
+    answers, and the errors of `call`.
     """
-    # It takes a while to import, and live sessions do not need it.
+    # The import is slow, and live sessions do not need it.
     import httpx
 
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
@@ -141,16 +135,16 @@ async def first_answer(
                     raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise AuricleError(f"the server at {url} did not answer: {error!r}") from None
-    raise AssertionError("there is no server to ask")
+    raise AssertionError("urls is empty")
 
 
 async def capabilities(urls: Sequence[str], api_key: str | None) -> Capabilities:
-    """Return what may be asked of the servers. Raises as `Client.capabilities`."""
+    """Return the servers' optional features. Raises as `Client.capabilities`."""
     return (await first_answer(urls, api_key, _LIST_SECONDS, served_model)).capabilities
 
 
 async def served_model(client: httpx.AsyncClient, url: str) -> Model:
-    """Return the model that the server at `url` serves. Raises AuricleError."""
+    """Return the served model. Raises AuricleError."""
     found = decoded(url, await client.get(http_address(url, "/v1/models")), _Models)
     if not found.data:
         raise AuricleError(f"the server at {url} serves no model")
@@ -158,10 +152,10 @@ async def served_model(client: httpx.AsyncClient, url: str) -> Model:
 
 
 def decoded(url: str, response: httpx.Response, kind: type[T]) -> T:
-    """Return the body of a response. Raises the error that it reports."""
+    """Return the body of a response. Raises the error in it."""
     if response.is_success:
         try:
             return msgspec.json.decode(response.content, type=kind)
         except msgspec.DecodeError as error:
-            raise AuricleError(f"{url} is no auricle server: {error}") from None
+            raise AuricleError(f"the server at {url} is not auricle: {error}") from None
     raise refusal(url, response.status_code, response.content, response.headers.get("retry-after"))

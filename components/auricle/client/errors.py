@@ -1,4 +1,4 @@
-"""What can go wrong at a client, besides what the server says: auricle/core/errors.py has that."""
+"""Errors that occur at a client; auricle/core/errors.py has the server's errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from auricle.core.errors import AuricleError, WorkerUnavailable, from_code
 
-# Of a server or proxy that does not say more than a status.
+# For a response of a server or proxy without an error body.
 _CODES = {
     400: "bad_request",
     401: "invalid_api_key",
@@ -23,7 +23,7 @@ _CODES = {
 
 
 class ServerUnreachable(WorkerUnavailable):
-    """Nobody answers at the address."""
+    """No server answers at the address."""
 
     code = "unreachable"
 
@@ -31,40 +31,40 @@ class ServerUnreachable(WorkerUnavailable):
 class ConnectionLost(AuricleError):
     """The connection of a session was lost, and the session could not be resumed.
 
-    What was told of it until then is good; audio after the last final text has to be sent in a new
-    session. The cause is what the last attempt failed with.
+    Earlier events remain valid; send audio after the last final text in a new session. The cause is
+    the error of the last attempt.
     """
 
     code = "connection_lost"
     retryable = True
 
 
-def reported(said: Mapping[str, Any], message: str, retry_after_seconds: float) -> AuricleError:
-    """Return the error that a server reports with these fields, of its class.
+def reported(fields: Mapping[str, Any], message: str, retry_after_seconds: float) -> AuricleError:
+    """Return the error that a server reports with these `fields`.
 
-    `code` is the server's word even where this version has no class for it.
+    `code` is the server's, even if this version has no class for it.
     """
-    code = str(said.get("code") or "internal")
+    code = str(fields.get("code") or "internal")
     error = ConnectionLost(message) if code.startswith("resume_") else from_code(code, message)
     if retry_after_seconds:
         error.retry_after_seconds = retry_after_seconds
     error.code = code
-    param = said.get("param")
+    param = fields.get("param")
     error.param = param if isinstance(param, str) else None
     return error
 
 
 def refusal(url: str, status: int, body: bytes, retry_after: str | None) -> AuricleError:
-    """Return the error of an HTTP response that is one; `retry_after` is its header's value."""
-    said: Mapping[str, Any] = {"code": _CODES.get(status)}
+    """Return the error of an HTTP response; `retry_after` is its header's value."""
+    fields: Mapping[str, Any] = {"code": _CODES.get(status)}
     message = f"HTTP status {status}"
     try:
-        told = json.loads(body)["error"]
-        said, message = {"code": told.get("code"), "param": told.get("param")}, told["message"]
+        error = json.loads(body)["error"]
+        fields, message = {"code": error.get("code"), "param": error.get("param")}, error["message"]
     except (ValueError, KeyError, TypeError, AttributeError):
-        pass  # not from an auricle server, but from something before it
+        pass  # from a proxy, not from an auricle server
     try:
         seconds = max(0.0, float(retry_after or 0))
     except ValueError:
         seconds = 0.0  # a date
-    return reported(said, f"the server at {url} refused: {message}", seconds)
+    return reported(fields, f"the server at {url} refused: {message}", seconds)

@@ -1,4 +1,4 @@
-"""What a live session tells a program: the messages of docs/websocket.md, without `resume`."""
+"""Events of a live session: the messages of docs/websocket.md, without `resume`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ _KINDS = {kind.__struct_config__.tag for kind in StreamEvent.__args__}
 
 
 def typed(message: Mapping[str, Any]) -> StreamEvent | None:
-    """Return a server's message as an event; None for a kind that a newer server may send.
+    """Return a server's message as an event; None for unknown messages of a newer server.
 
-    Fields that this version does not know are left out. Raises AuricleError if one that it knows is
-    missing or of another type.
+    Unknown fields are ignored. Raises AuricleError for a missing field or one of another type.
     """
     if message.get("type") not in _KINDS:
         return None
@@ -54,7 +53,7 @@ def typed(message: Mapping[str, Any]) -> StreamEvent | None:
 
 
 def plain(event: StreamEvent) -> dict[str, Any]:
-    """Return an event as JSON has it, with its `type`, and null for what is not known."""
+    """Return an event as a JSON object, with its `type`."""
     return {"type": event.__struct_config__.tag, **_fields(event)}
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of a session or of a recording's transcription."""
+"""Options of a session and of a recording's transcription."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal, TypedDict
 
 
 class Endpointing(TypedDict, total=False):
-    """Where segments end; what is not given is the server's default.
+    """The rules that end segments; the server has defaults for missing ones.
 
-    `threshold` is the smallest probability that counts as speech. With `eagerness` a segment ends
-    where a turn model takes the speaker's turn to be over, instead of after `min_silence_ms`.
+    `threshold` is the smallest probability that counts as speech. With `eagerness` a turn model
+    ends segments, instead of a silence of `min_silence_ms`.
     """
 
     enabled: bool
@@ -21,14 +21,14 @@ class Endpointing(TypedDict, total=False):
 
 
 class StreamOptions(TypedDict, total=False):
-    """Options of a live session; all may be left out. docs/websocket.md has bounds and defaults.
+    """Options of a live session, all optional. docs/websocket.md has bounds and defaults.
 
-    `sample_rate` is that of the source in Hz, 16000 unless given; a file has its own. `live` says
-    that the audio comes in real time, so that a server that vanishes is noticed within 20 s: a
-    microphone's does unless said otherwise, and a file or an array is sent at its own speed then
-    instead of as fast as the server takes it. Of `languages`, at most four, each segment is in one.
-    Text is translated into the languages `translate`, ISO 639-1 codes; `terms` are words and their
-    translations, by language. `on_sent` is called on the event loop with the seconds of audio sent.
+    `sample_rate` is the source's rate in Hz, by default 16000; a file has its own. `live` means
+    that the audio comes in real time (default for a microphone): a lost server is detected within
+    20 s, and a file or an array is sent at its own speed instead of as fast as possible. Each
+    segment is in one of `languages`, at most four. `translate` has the target languages, as ISO
+    639-1 codes; `terms` are words and their translations, by language. `on_sent` is called on the
+    event loop with the seconds of audio sent.
     """
 
     sample_rate: int
@@ -47,10 +47,10 @@ class StreamOptions(TypedDict, total=False):
 
 
 class TranscribeOptions(TypedDict, total=False):
-    """Options of a recording's transcription; all may be left out.
+    """Options of a recording's transcription, all optional.
 
-    Without `model` it is the one that the server serves. Of `languages` each segment is in one.
-    The answer is waited for `timeout_seconds`, an hour unless given.
+    `model` is by default the served one. Each segment is in one of `languages`. `timeout_seconds`
+    (an hour) is the deadline of the answer.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""The server that a command uses when none was named: the one that runs, or one of its own."""
+"""The server of a command without `--url`: a running one, or a new one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ASK_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A graph that is ready at `url`; `running` ends when somebody stops it (Ctrl-C, SIGTERM)."""
+    """A graph that is ready at `url`; `running` ends when it is stopped (Ctrl-C, SIGTERM)."""
 
     url: str
     running: asyncio.Task[None]
@@ -53,12 +53,11 @@ async def own_server(
     config: Path | None = None,
     overrides: Sequence[str] = (),
 ) -> AsyncGenerator[OwnServer, None]:
-    """Run a graph with `overrides`, as `auricle serve` takes them, and stop it at the end; port 0
-    stands for a free one.
+    """Run a graph with `overrides`, as for `auricle serve`, and stop it at the end.
 
-    Without `config` its model is the one for ordinary speech if its weights are here, else the
-    bundled one. Where vLLM is not installed PD workers run transformers' engine. The console is
-    told of both. Raises AuricleError if it does not become ready.
+    Port 0 selects a free one. Without `config` the model is the one for ordinary speech if it was
+    pulled, otherwise the bundled one. If vLLM is not installed, PD workers run transformers'
+    engine. The console shows both choices. Raises AuricleError if it does not become ready.
     """
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     supervisors: list[Supervisor] = []
@@ -93,13 +92,13 @@ async def own_server(
 
 
 def _config(console: Console) -> Path:
-    """Return the settings for the best model that is here; say which one would hear more."""
+    """Return the configuration of the best pulled model; print a hint if it is the bundled one."""
     name = load_config(ORDINARY_SPEECH)["Common"]["model"]
     if find(name) is not None:
         return ORDINARY_SPEECH
     console.print(
-        f"{name} is not here (auricle models pull {name}): the bundled model, which knows few "
-        "words, takes its place.",
+        f"{name} is not here (auricle models pull {name}): using the bundled model, which has a "
+        "small vocabulary.",
         soft_wrap=True,
     )
     return BUNDLED_MODEL

@@ -1,4 +1,4 @@
-"""A page about one recording that needs nothing else: waveform, text by time, playback."""
+"""A self-contained page about one recording: waveform, text by time, playback."""
 
 from __future__ import annotations
 
@@ -24,31 +24,29 @@ from auricle.core.errors import BadRequest
 from auricle.protocol.stream import Final, SpeakerPart, Speakers, Translation, Word, Words
 from auricle.transcript.words import divided
 
-# The text of a report as HTML: segments, who said them, their words, their translation. No I/O.
-
-# Below these a word is underlined, as the page says.
+# Words with less confidence are underlined; the page explains it.
 UNSURE, DOUBTFUL = 0.8, 0.5
-COLOURS = 6  # of speakers, in turn
+COLOURS = 6  # of speakers, reused in turn
 _WHY = {
     "starting": "its pool is starting",
     "unavailable": "no worker of its pool answers",
     "overloaded": "its pool is full",
     "deadline": "no answer in time",
     "language": "the aligner lacks the language",
-    "nobody_heard": "no speech was found",
-    "no_audio": "the audio is not there",
+    "nobody_heard": "no speech was detected",
+    "no_audio": "the audio is no longer available",
     "handed_over": "the session moved to another processor",
     "processor_lost": "the processor was lost",
     "session_failed": "the session failed",
     "unsupported_value": "the server does not translate this",
-    "same_language": "said in this language",
-    "length": "cut off, as it is too long",
+    "same_language": "spoken in this language",
+    "length": "cut off at the length limit",
 }
 
 
 @dataclass(frozen=True)
 class ReportSegment:
-    """A segment with text, and what was told of it later."""
+    """A segment with text and its annotations."""
 
     final: Final
     words: Words | None = None
@@ -57,18 +55,17 @@ class ReportSegment:
 
     @property
     def parts(self) -> Sequence[SpeakerPart]:
-        """Who said what; empty where that is not known."""
+        """The text by speaker; empty if unknown."""
         return () if self.speakers is None else self.speakers.parts
 
 
-class ToldSegments:
+class ReportSegments:
     """Collects a session's events by segment."""
 
     def __init__(self) -> None:
         self._found: dict[int, ReportSegment] = {}
 
-    def heard(self, event: StreamEvent) -> None:
-        """Take an event."""
+    def add(self, event: StreamEvent) -> None:
         if isinstance(event, Final) and event.text:
             self._found[event.segment] = ReportSegment(event)
         elif isinstance(event, Words):
@@ -84,12 +81,12 @@ class ToldSegments:
 
 
 def about(segments: Sequence[ReportSegment], seconds: float) -> str:
-    """Return the line below the name: how long it is and what there is."""
-    speakers = {part.speaker for told in segments for part in told.parts}
+    """Return the line below the name: duration, words, speakers, confidence."""
+    speakers = {part.speaker for segment in segments for part in segment.parts}
     sure = [word.confidence for word in _words(segments) if word.confidence is not None]
     said = [
         clock(1000 * seconds),
-        f"{sum(len(told.final.text.split()) for told in segments)} words",
+        f"{sum(len(segment.final.text.split()) for segment in segments)} words",
     ]
     if speakers:
         said.append(f"{len(speakers)} speaker{'s' if len(speakers) > 1 else ''}")
@@ -102,13 +99,13 @@ def about(segments: Sequence[ReportSegment], seconds: float) -> str:
 
 
 def voices(segments: Sequence[ReportSegment], seconds: float, columns: int) -> str:
-    """Return a band below the waveform that shows who spoke when; empty if that is not known."""
+    """Return a band of speakers over time below the waveform; empty if unknown."""
     scale = columns / max(1000 * seconds, 1.0)
     bars = [
         f'<rect class="{_colour(part)}" x="{scale * part.start_ms:.1f}" '
         f'width="{scale * (part.end_ms - part.start_ms):.1f}" height="1"/>'
-        for told in segments
-        for part in told.parts
+        for segment in segments
+        for part in segment.parts
     ]
     if not bars:
         return ""
@@ -118,15 +115,15 @@ def voices(segments: Sequence[ReportSegment], seconds: float, columns: int) -> s
     )
 
 
-def segment_html(told: ReportSegment) -> str:
-    """Return one segment as an item of the list."""
-    final = told.final
-    inside = [*_text(told)]
-    if told.translation is not None:
-        inside.append(_translated(told.translation))
-    inside += [f'<p class="note">{escape(note)}</p>' for note in _notes(told)]
-    if told.words is not None and told.words.words:
-        inside.append(_table(told.words))
+def segment_html(segment: ReportSegment) -> str:
+    """Return one segment as a list item."""
+    final = segment.final
+    inside = [*_text(segment)]
+    if segment.translation is not None:
+        inside.append(_translated(segment.translation))
+    inside += [f'<p class="note">{escape(note)}</p>' for note in _notes(segment)]
+    if segment.words is not None and segment.words.words:
+        inside.append(_table(segment.words))
     return (
         f'<li data-start="{final.start_ms / 1000:.3f}" data-end="{final.end_ms / 1000:.3f}">'
         f"{_button(final.start_ms, clock(final.start_ms))}<div>{''.join(inside)}</div></li>"
@@ -139,21 +136,21 @@ def clock(ms: float) -> str:
 
 
 def _words(segments: Sequence[ReportSegment]) -> Iterator[Word]:
-    for told in segments:
-        if told.words is not None:
-            yield from told.words.words
+    for segment in segments:
+        if segment.words is not None:
+            yield from segment.words.words
 
 
-def _text(told: ReportSegment) -> Iterator[str]:
-    """Yield a paragraph for each speaker in turn; one where nobody knows who it was."""
-    words = () if told.words is None else told.words.words
+def _text(segment: ReportSegment) -> Iterator[str]:
+    """Yield a paragraph for each change of speaker; a single one without speakers."""
+    words = () if segment.words is None else segment.words.words
     spans = [_span(word) for word in words]
-    language = f'lang="{escape(_tag(told.final.language))}"'
-    if not told.parts:
-        yield f"<p {language}>{''.join(spans) or escape(told.final.text)}</p>"
+    language = f'lang="{escape(_tag(segment.final.language))}"'
+    if not segment.parts:
+        yield f"<p {language}>{''.join(spans) or escape(segment.final.text)}</p>"
         return
-    shares = divided([word.text for word in words], [part.text for part in told.parts])
-    for part, own in zip(told.parts, shares, strict=True):
+    shares = divided([word.text for word in words], [part.text for part in segment.parts])
+    for part, own in zip(segment.parts, shares, strict=True):
         if not part.text:
             continue
         text = "".join(spans[own]) if words else escape(part.text)
@@ -181,9 +178,9 @@ def _translated(translation: Translation) -> str:
     return f'<p class="translation" lang="{code}">{name} {escape(translation.committed)}</p>'
 
 
-def _notes(told: ReportSegment) -> Iterator[str]:
-    """Yield what is missing, and why."""
-    words, speakers, translation = told.words, told.speakers, told.translation
+def _notes(segment: ReportSegment) -> Iterator[str]:
+    """Yield a note for each missing annotation, with the reason."""
+    words, speakers, translation = segment.words, segment.speakers, segment.translation
     if words is not None and words.missing is not None:
         what = "Word times are coarse" if words.words else "No word times"
         yield f"{what}: {_why(words.missing)}."
@@ -232,30 +229,27 @@ def _why(code: str) -> str:
 
 
 def _tag(language: str) -> str:
-    """Return the language as HTML names it; empty, which stands for unknown, if it has no code."""
+    """Return the language's code for HTML; empty (unknown) if it has none."""
     return language_code(language) or ""
 
 
 _COLUMNS = 1200  # of the waveform; its height is 2
-# What browsers hold of a page's address, in which the audio is.
+# Browsers limit the length of a data URL, which holds the audio.
 _MOST_SECONDS = 3600.0
 
 
 def check_report(path: Path, seconds: float) -> None:
-    """Raise BadRequest if a report of so many seconds of audio cannot be written there."""
+    """Raise BadRequest if a report of `seconds` of audio cannot be written to `path`."""
     if seconds > _MOST_SECONDS:
         raise BadRequest(
-            f"a report has its audio in it, at most {_MOST_SECONDS:g} s; this is {seconds:.0f} s"
+            f"a report contains its audio, at most {_MOST_SECONDS:g} s; this is {seconds:.0f} s"
         )
     if not path.parent.is_dir():
         raise BadRequest(f"the report's folder does not exist: {path.parent}")
 
 
 def write_report(path: Path, name: str, samples: Int16, segments: Sequence[ReportSegment]) -> None:
-    """Write the page; `samples` are mono at 16 kHz, and the times of `segments` are theirs.
-
-    Raises BadRequest if it cannot be written.
-    """
+    """Write the page; `samples` are mono at 16 kHz. Raises BadRequest if it cannot be written."""
     seconds = len(samples) / SAMPLE_RATE
     page = Template(files("auricle.client").joinpath("report.html").read_text()).substitute(
         name=html.escape(name),
@@ -274,7 +268,7 @@ def write_report(path: Path, name: str, samples: Int16, segments: Sequence[Repor
 
 
 def _wave(samples: Int16) -> str:
-    """Return the outline of the loudest sample of each column, as the path of an SVG."""
+    """Return the outline of the loudest sample in each column, as an SVG path."""
     edges = np.linspace(0, len(samples), _COLUMNS + 1).astype(np.int64)
     loudest = [
         float(np.abs(samples[low:high].astype(np.int32)).max(initial=0)) / 32768

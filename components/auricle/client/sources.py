@@ -1,4 +1,4 @@
-"""Where a session's audio comes from: files, arrays, and iterators of either kind."""
+"""Audio sources: files, arrays, iterators (async or not), and the microphone."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _SAMPLE_BYTES = 2
 
 @dataclass(frozen=True)
 class AudioSource:
-    """A session's audio: packets of int16 of any size, of `rate` samples per second.
+    """A session's audio: packets of int16 of any size, at `rate` samples per second.
 
-    `at_hand`: it is all there, and does not come in real time by itself; `live`: it does.
+    `at_hand`: all of it is available at once; `live`: it arrives in real time.
     """
 
     packets: AsyncGenerator[Int16, None]
@@ -41,16 +41,17 @@ class AudioSource:
 
 
 def open_source(source: Source, sample_rate: int | None) -> AudioSource:
-    """Return the audio of `source`; iterators that may block are read in a thread of their own.
+    """Return the audio of `source`; a separate thread reads iterators that may block.
 
-    Raises BadRequest for what is no source, for a file that is not there, or one with a
-    `sample_rate`. Its `packets` raise BadRequest for audio of another form, and what the source
-    itself raises.
+    Raises BadRequest for an object that is not a source, a missing file, or a file together with a
+    `sample_rate`. Its `packets` raise BadRequest for invalid audio, and the source's own errors.
     """
     rate: int = sample_rate if sample_rate is not None else _rate_of(source)
     if isinstance(source, str | os.PathLike):
         if sample_rate is not None:
-            raise BadRequest("sample_rate is for samples; a file says its own")
+            raise BadRequest(
+                "sample_rate is for samples: leave it out for a file, which has its own"
+            )
         return AudioSource(
             from_thread(file_blocks(Path(source))), SAMPLE_RATE, at_hand=True, live=False
         )
@@ -62,13 +63,13 @@ def open_source(source: Source, sample_rate: int | None) -> AudioSource:
     if isinstance(source, Iterable):
         return AudioSource(_samples(from_thread(source)), rate, at_hand=False, live=live)
     raise BadRequest(
-        f"a {type(source).__name__} is no source of audio; it must be a path, bytes, an array, "
+        f"a {type(source).__name__} is not an audio source; use a path, bytes, an array, "
         "or an iterator of bytes or arrays"
     )
 
 
 def _rate_of(source: object) -> int:
-    """The rate that a source states itself, as a microphone does."""
+    """The rate that a source, such as a microphone, supplies."""
     return int(getattr(source, "sample_rate", SAMPLE_RATE))
 
 
@@ -83,7 +84,7 @@ def file_blocks(file: Path) -> Iterator[Int16]:
 
 
 def _decoded(file: Path) -> Iterator[Int16]:
-    # PyAV takes a while to import, and only files need it.
+    # The import of PyAV is slow, and only files need it.
     from auricle.audio.recording import RecordingLimits, read_recording
 
     try:
@@ -98,7 +99,7 @@ async def _once(pcm: Pcm) -> AsyncGenerator[Pcm, None]:
 
 
 async def _samples(packets: AsyncIterable[Pcm]) -> AsyncGenerator[Int16, None]:
-    """Yield packets as samples; one of bytes may end within a sample."""
+    """Yield packets as samples; packets of bytes may end within a sample."""
     half = b""
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(packets, AsyncGenerator):
@@ -109,14 +110,14 @@ async def _samples(packets: AsyncIterable[Pcm]) -> AsyncGenerator[Int16, None]:
                 continue
             if not isinstance(packet, bytes | bytearray | memoryview):
                 raise BadRequest(
-                    f"the source gave a {type(packet).__name__}; it must give bytes or arrays"
+                    f"the source yielded a {type(packet).__name__}; it must yield bytes or arrays"
                 )
             data = half + bytes(packet)
             whole = len(data) - len(data) % _SAMPLE_BYTES
             half = data[whole:]
             yield np.frombuffer(data[:whole], "<i2")
     if half:
-        raise BadRequest("the source ended within a sample; its bytes must be of 16-bit samples")
+        raise BadRequest("the source ended within a sample; its bytes must be 16-bit samples")
 
 
 def _int16(samples: npt.NDArray[Any]) -> Int16:
@@ -130,39 +131,39 @@ def _int16(samples: npt.NDArray[Any]) -> Int16:
 
 
 async def from_thread(items: Iterable[T]) -> AsyncGenerator[T, None]:
-    """Yield what a blocking iterator gives. It is asked for one item at a time, in one thread.
+    """Yield the items of a blocking iterator, which one thread reads one at a time.
 
-    When this is closed, the thread ends with the item it waits for, and closes the iterator.
+    After this is closed, the thread ends with its current item and closes the iterator.
     """
     loop = asyncio.get_running_loop()
-    asked: queue.SimpleQueue[asyncio.Future[T | _End] | None] = queue.SimpleQueue()
-    # A daemon: an iterator that never gives another item must not keep the program from ending.
+    requests: queue.SimpleQueue[asyncio.Future[T | _End] | None] = queue.SimpleQueue()
+    # A daemon: an iterator that blocks forever must not keep the program alive.
     threading.Thread(
-        target=_answer, args=(items, asked, loop), name="auricle-client-source", daemon=True
+        target=_answer, args=(items, requests, loop), name="auricle-client-source", daemon=True
     ).start()
     try:
         while True:
             answer: asyncio.Future[T | _End] = loop.create_future()
-            asked.put(answer)
+            requests.put(answer)
             item = await answer
             if isinstance(item, _End):
                 return
             yield item
     finally:
-        asked.put(None)
+        requests.put(None)
 
 
 class _End:
-    """There are no more items."""
+    """The end of the items."""
 
 
 def _answer(
     items: Iterable[T],
-    asked: queue.SimpleQueue[asyncio.Future[T | _End] | None],
+    requests: queue.SimpleQueue[asyncio.Future[T | _End] | None],
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    def tell(answer: asyncio.Future[T | _End], item: T | _End, error: Exception | None) -> None:
-        if answer.done():  # cancelled: nobody waits for it
+    def resolve(answer: asyncio.Future[T | _End], item: T | _End, error: Exception | None) -> None:
+        if answer.done():  # cancelled
             return
         if error is None:
             answer.set_result(item)
@@ -170,55 +171,54 @@ def _answer(
             answer.set_exception(error)
 
     iterator: Iterator[T] | None = None
-    while (answer := asked.get()) is not None:
+    while (answer := requests.get()) is not None:
         item: T | _End = _End()
         failed: Exception | None = None
         try:
             if iterator is None:
                 iterator = iter(items)
             item = next(iterator, item)
-        except BaseException as error:  # the caller's own; told where the events are read
+        except BaseException as error:  # the caller's own; raised where the events are read
             failed = _passable(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(tell, answer, item, failed)
+            loop.call_soon_threadsafe(resolve, answer, item, failed)
     close = getattr(iterator, "close", None)
     if close is not None:
         close()
 
 
 def _passable(error: BaseException) -> Exception:
-    """Return an error that can be raised on an event loop, where some would mean something else."""
+    """Return an error that can be raised on an event loop, where some have another meaning."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"the source of the audio ended with {error!r}")
 
 
-# A microphone as a source, for programs with `pip install auricle[client,microphone]`.
-
 _PACKETS_PER_SECOND = 10
 
 
 class Microphone:
-    """What a microphone hears, until `stop`. Each iteration opens the device anew.
+    """A microphone, recorded until `stop`; needs `pip install auricle[client,microphone]`.
 
-    `lost` counts packets before which audio was lost, as nobody had taken it in time.
+    Each iteration opens the device again. `lost` counts overflows: audio was lost before a packet,
+    as the packets were not read in time.
     """
 
     live = True
 
     def __init__(self, device: int | str | None = None, sample_rate: int = SAMPLE_RATE) -> None:
-        """`device` is a number or a name that `python -m sounddevice` lists; None: the default."""
+        """`device` is a number or name of `python -m sounddevice`; None selects the default."""
         self.sample_rate = sample_rate
         self.lost = 0
         self._device = device
         self._stopped = threading.Event()
 
     def stop(self) -> None:
-        """The audio ends here: the rest of the text and `done` follow. Any thread may call this."""
+        """End the audio: the remaining text and `done` follow. Any thread may call this."""
         self._stopped.set()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield 100 ms at a time; blocks. Raises BadRequest if there is no such device."""
+        """Yield 100 ms at a time; blocks. Raises BadRequest if the device does not exist."""
         try:
             import sounddevice
         except (ImportError, OSError) as error:  # OSError: PortAudio is not installed

@@ -1,4 +1,4 @@
-"""Streams audio to `/v1/audio/stream`, as it comes, at once or in real time."""
+"""Streams audio to `/v1/audio/stream`, in sessions that survive lost connections."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from auricle.client.sources import AudioSource, open_source
 from auricle.core.aio import cancelled
 from auricle.core.errors import AuricleError, Overloaded, RateLimited, WorkerUnavailable
 
-# A client's audio on its way: what is not sent yet, and what a server may want to have again.
-
 _SAMPLE_BYTES = 2
 _PACKET_SECONDS = 5  # of one message, at most
-# A server asks for what follows the last final text: a segment, and what has not reached it yet.
-# Of more than so much, what was sent first is forgotten.
+# A server may request the audio after the last final text: a segment, and unreceived audio. Beyond
+# this bound the oldest sent audio is dropped.
 _MOST_KEPT_SECONDS = 900
 _MOST_UNSENT_SECONDS = 60
 
@@ -41,16 +39,16 @@ class SourceFailed(Exception):
 
 
 class KeptAudio:
-    """Samples in order, by number from the first. Use it on one event loop.
+    """Audio that was not sent yet or that a server may request again. Use it on one event loop.
 
-    One task puts audio in, one sends it; positions are sample numbers.
+    One task puts audio in, one sends it; positions are sample numbers from the first.
     """
 
     def __init__(
         self, rate: int = SAMPLE_RATE, *, most: int | None = None, most_unsent: int | None = None
     ) -> None:
-        """The audio has `rate` samples per second. About `most` samples are kept in all, and `put`
-        waits while `most_unsent` were not sent."""
+        """`rate` is in samples per second. It keeps about `most` samples, and `put` waits while
+        `most_unsent` samples are unsent."""
         self._packet = _PACKET_SECONDS * rate
         self._most = _MOST_KEPT_SECONDS * rate if most is None else most
         self._most_unsent = _MOST_UNSENT_SECONDS * rate if most_unsent is None else most_unsent
@@ -67,7 +65,7 @@ class KeptAudio:
         return self._start + len(self._bytes) // _SAMPLE_BYTES
 
     async def put(self, pcm: Int16) -> None:
-        """Append audio; waits while too much was not sent."""
+        """Append audio; wait while too much is unsent."""
         while self.end - self._sent >= self._most_unsent:
             await self._change()
         self._bytes += pcm.astype("<i2", copy=False).tobytes()
@@ -75,17 +73,17 @@ class KeptAudio:
         self._changed.set()
 
     def finish(self) -> None:
-        """There is no more audio."""
+        """Mark the end of the audio."""
         self._ended = True
         self._changed.set()
 
     def fail(self, error: Exception) -> None:
-        """There is no more audio, as its source failed; who asks for what follows is told so."""
+        """Mark the failure of the source; later calls of `packet` raise SourceFailed."""
         self._failure = error
         self._changed.set()
 
     def forget_before(self, position: int) -> None:
-        """No server will want the audio before `position` any more."""
+        """Drop the audio before `position`, which no server will request."""
         if position > self._start:
             del self._bytes[: (position - self._start) * _SAMPLE_BYTES]
             self._start = position
@@ -93,12 +91,12 @@ class KeptAudio:
     async def packet(self, position: int) -> bytes | None:
         """Return the next samples from `position`, at most 5 s; None at the end of the audio.
 
-        Raises ConnectionLost if they are not kept any more, and SourceFailed.
+        Raises ConnectionLost if they were dropped, and SourceFailed.
         """
         if position < self._start:
             raise ConnectionLost(
-                f"the session cannot go on: its audio from sample {position} is needed again, and "
-                f"only that from {self._start} is kept"
+                f"the session cannot continue: the server needs its audio from sample {position}, "
+                f"but only samples from {self._start} are kept"
             )
         while position >= self.end and not self._ended:
             if self._failure is not None:
@@ -108,7 +106,7 @@ class KeptAudio:
         return bytes(self._bytes[at : at + self._packet * _SAMPLE_BYTES]) or None
 
     def sent(self, position: int) -> None:
-        """The audio before `position` was sent."""
+        """Record that the audio before `position` was sent."""
         self._sent = max(self._sent, position)
         self._changed.set()
 
@@ -116,8 +114,6 @@ class KeptAudio:
         self._changed.clear()
         await self._changed.wait()
 
-
-# One session over as many connections as it takes: events once each, no audio lost.
 
 Message = dict[str, Any]
 _EVENT_SECONDS = 120.0
@@ -127,15 +123,15 @@ _LATER = (Overloaded, RateLimited, WorkerUnavailable)
 
 
 class _Lost(Exception):
-    """The connection ended, but not the session."""
+    """The connection ended; the session can be resumed."""
 
 
 @dataclass
 class _Progress:
-    """What is known of the session, over all connections. Positions are in samples.
+    """The state of a session over all connections. Positions are in samples.
 
-    `resume` is the last one received. `offset` and `segments` are those of sessions that could not
-    be resumed, so that another one followed, with `context`.
+    `resume` is the last token received. Without tokens a new session follows a lost one, with
+    `context`; `offset` and `segments` count the earlier sessions.
     """
 
     context: str
@@ -149,11 +145,11 @@ class _Progress:
 
     @property
     def position(self) -> int:
-        """Where the audio that the server needs next begins."""
+        """The position of the next audio for the server."""
         return self.offset + (self.resume["from_sample"] if self.resume else 0)
 
-    def heard(self, event: Message) -> Message | None:
-        """Take an event; return it as the caller sees it, None if it is not for the caller."""
+    def receive(self, event: Message) -> Message | None:
+        """Update the state; return the caller's view of the event, None if it is internal."""
         self.resume = event.pop("resume", self.resume)
         kind = event["type"]
         if kind == "ready":
@@ -181,38 +177,42 @@ class _Progress:
         return event
 
     def _follow(self, left: Message) -> None:
-        """The server gives no tokens: go on in a new session."""
+        """Continue in a new session, as the server sends no tokens."""
         self.context = left["context"]
         self.offset += left["resume_ms"] * self.rate // 1000
         self.segments += self._finals
         self._finals = 0
 
 
-class ReconnectingSession:
-    """A session that outlives its connections. Iterate over `events` once, on one event loop."""
+RESUME_SECONDS = 120.0  # the default of Frontend.resume_seconds
 
-    def __init__(
-        self,
-        urls: Sequence[str],
-        start: Message,
-        kept: KeptAudio,
-        *,
-        live: bool,
-        api_key: str | None,
-        resume_seconds: float,
-        on_sent: Callable[[float], None],
-        on_lost: Callable[[str], None],
-    ) -> None:
-        """After a loss, `urls` are tried in turn for `resume_seconds`. `on_lost` gets a line."""
-        self._urls = urls
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """The servers of a session, and its behaviour after a lost connection.
+
+    `urls` are tried in turn, after a loss for `resume_seconds`; `on_lost` then receives a line.
+    `live`: audio arrives in real time; audio at hand is sent so. `on_sent` is called on the event
+    loop with the seconds of audio sent.
+    """
+
+    urls: Sequence[str]
+    live: bool
+    api_key: str | None = None
+    resume_seconds: float = RESUME_SECONDS
+    on_sent: Callable[[float], None] = lambda _seconds: None
+    on_lost: Callable[[str], None] = lambda _line: None
+
+
+class ReconnectingSession:
+    """A session over several connections. Iterate over `events` once, on one event loop."""
+
+    def __init__(self, start: Message, kept: KeptAudio, connection: ConnectionOptions) -> None:
+        self._urls = connection.urls
         self._next_url = 0
         self._start = start
         self._kept = kept
-        self._live = live
-        self._api_key = api_key
-        self._resume_seconds = resume_seconds
-        self._on_sent = on_sent
-        self._on_lost = on_lost
+        self._connection = connection
         self._progress = _Progress(start.get("context", ""), start["sample_rate"])
         self._give_up: float | None = None  # on the loop's clock, while the session is not served
         self._pause = 0.0
@@ -220,9 +220,9 @@ class ReconnectingSession:
     async def events(self) -> AsyncGenerator[Message, None]:
         """Yield the session's events, each once; the first is `ready`, the last `done`.
 
-        Raises ServerUnreachable if nobody answers, ConnectionLost if a session that had begun was
-        not served again in time, SourceFailed, and another AuricleError if a server refuses or
-        fails, or sends nothing for 120 s.
+        Raises ServerUnreachable if no server answers, ConnectionLost if the session was not resumed
+        in time, SourceFailed, and another AuricleError if a server rejects the session, fails, or
+        sends nothing for 120 s.
         """
         while True:
             try:
@@ -231,7 +231,7 @@ class ReconnectingSession:
                         yield event
                 return
             except _Lost as lost:
-                self._on_lost(f"{lost}; resuming")
+                self._connection.on_lost(f"{lost}; resuming")
             except _LATER as error:
                 if self._give_up is None:
                     raise
@@ -240,7 +240,7 @@ class ReconnectingSession:
                 await self._wait(error)
 
     async def _of(self, socket: websockets.ClientConnection) -> AsyncGenerator[Message, None]:
-        """Yield one connection's events, until `done`. Raises _Lost if the session can go on."""
+        """Yield one connection's events, until `done`. Raises _Lost if the session can continue."""
         progress = self._progress
         sending: asyncio.Task[None] | None = None
         try:
@@ -251,7 +251,7 @@ class ReconnectingSession:
                 if kind == "error":
                     after = event.get("retry_after_seconds", 0.0)
                     raise reported(event, event["message"], after)
-                shown = progress.heard(event)
+                shown = progress.receive(event)
                 if kind == "ready":
                     sending = asyncio.create_task(self._send(socket, progress.position))
                 else:
@@ -279,46 +279,46 @@ class ReconnectingSession:
         return start if resume is None else start | {"resume": resume}
 
     def _lost(self, why: str) -> None:
-        """Note that the session must go on elsewhere. Raises _Lost."""
+        """Select the next server and raise _Lost."""
         if self._give_up is None:
-            self._give_up = self._now() + self._resume_seconds
+            self._give_up = self._now() + self._connection.resume_seconds
         self._next_url += 1
         raise _Lost(f"{self._urls[(self._next_url - 1) % len(self._urls)]}: {why}")
 
     async def _connected(self) -> websockets.ClientConnection:
-        """Connect to the next server that can be reached. The first time, each is tried once."""
+        """Connect to the next reachable server; try each once."""
         for left in reversed(range(len(self._urls))):
             url = self._urls[self._next_url % len(self._urls)]
             try:
                 return await connect(
                     url,
-                    self._api_key,
-                    live=self._live,
+                    self._connection.api_key,
+                    live=self._connection.live,
                     resumes=self._progress.resume is not None,
                 )
             except _LATER:
                 self._next_url += 1
                 if not left:
                     raise
-        raise AssertionError("there is no server to connect to")
+        raise AssertionError("urls is empty")
 
     def _beyond(self, error: AuricleError) -> ConnectionLost:
-        """The session is given up, as the last attempt failed with `error`."""
+        """Return the error of a session that is given up after `error`."""
         lost = ConnectionLost(
-            f"the session was not resumed within {self._resume_seconds:g} s: {error}"
+            f"the session was not resumed within {self._connection.resume_seconds:g} s: {error}"
         )
         lost.retry_after_seconds = error.retry_after_seconds
         return lost
 
     async def _wait(self, error: AuricleError) -> None:
-        """Wait before the next attempt: longer each time, or as long as the server asks for."""
+        """Wait before the next attempt: longer each time, or the time that the server requests."""
         longer = max(_FIRST_PAUSE_SECONDS, 2 * self._pause)
         self._pause = min(longer, _LONGEST_PAUSE_SECONDS)
-        said = not isinstance(error, WorkerUnavailable)  # a server that is not there says nothing
-        asked = min(error.retry_after_seconds, _LONGEST_PAUSE_SECONDS) if said else 0.0
-        # Clients that were lost together do not come back together.
+        reachable = not isinstance(error, WorkerUnavailable)
+        requested = min(error.retry_after_seconds, _LONGEST_PAUSE_SECONDS) if reachable else 0.0
+        # Clients that lost their connections together do not return together.
         spread = random.uniform(0.5, 1.0)
-        await asyncio.sleep(max(asked, self._pause) * spread)
+        await asyncio.sleep(max(requested, self._pause) * spread)
 
     async def _send(self, socket: websockets.ClientConnection, position: int) -> None:
         """Send the audio from `position` on, and the end message."""
@@ -326,7 +326,7 @@ class ReconnectingSession:
             await socket.send(packet)
             position += len(packet) // 2
             self._kept.sent(position)
-            self._on_sent(position / self._progress.rate)
+            self._connection.on_sent(position / self._progress.rate)
         await socket.send(json.dumps({"type": "end"}))
 
     def _now(self) -> float:
@@ -334,21 +334,21 @@ class ReconnectingSession:
 
 
 def _message(text: str) -> Message:
-    """Return a message of the server. Raises AuricleError if it is none of our protocol."""
+    """Decode a message of the server. Raises AuricleError if it is invalid."""
     try:
         message: Message = json.loads(text)
         kind = message["type"]
     except (ValueError, TypeError, KeyError):
         kind = None
     if not isinstance(kind, str):
-        raise AuricleError("the server sent something that is no message of auricle's protocol")
+        raise AuricleError("the server sent an invalid message: not of auricle's protocol")
     return message
 
 
 async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[None] | None) -> str:
     """Return the next event. Raises TimeoutError after 120 s, but not while audio is sent.
 
-    Raises what `sending` raises, unless the connection has ended.
+    Raises the error of `sending`, unless the connection has ended.
     """
     receiving = asyncio.ensure_future(socket.recv())
     try:
@@ -370,53 +370,33 @@ async def _receive(socket: websockets.ClientConnection, sending: asyncio.Task[No
 
 
 def _check(sending: asyncio.Task[None]) -> None:
-    """Raise the error of a sender that has failed; a closed connection is the receiver's."""
+    """Raise the error of a failed sender; the receiver reports a closed connection."""
     error = sending.exception()
     if error is not None and not isinstance(error, websockets.ConnectionClosed):
         raise error
 
 
 Event = Message
-RESUME_SECONDS = 120.0  # the default of Frontend.resume_seconds
 _LIVE_PACKETS_PER_SECOND = 10  # like a microphone
 
 
 async def stream_audio(
-    urls: Sequence[str],
-    start: Message,
-    audio: AudioSource,
-    *,
-    live: bool,
-    api_key: str | None,
-    resume_seconds: float,
-    on_sent: Callable[[float], None],
-    on_lost: Callable[[str], None],
+    start: Message, audio: AudioSource, connection: ConnectionOptions
 ) -> AsyncGenerator[Message, None]:
     """Run the session that begins with the message `start`, and yield the server's messages.
 
-    If the connection is lost or the server shuts down, the session is resumed at the next of
-    `urls`, for up to `resume_seconds`: every event comes once, and no audio is lost. `on_lost` is
-    called with a line that says so. `live` says that audio comes in real time; what is at hand is
-    sent so then. `on_sent` is called on the event loop with the seconds of audio sent. Raises
-    what `ReconnectingSession.events` does, but of SourceFailed what the source has raised.
+    If the connection is lost or the server shuts down, the session is resumed at the next server:
+    every event comes once, and no audio is lost. Raises as `ReconnectingSession.events`, and the
+    source's own error instead of SourceFailed.
     """
     kept = KeptAudio(audio.rate)
-    session = ReconnectingSession(
-        urls,
-        start,
-        kept,
-        live=live,
-        api_key=api_key,
-        resume_seconds=resume_seconds,
-        on_sent=on_sent,
-        on_lost=on_lost,
-    )
+    session = ReconnectingSession(start, kept, connection)
     feeding: asyncio.Task[None] | None = None
     try:
         async with aclosing(session.events()) as events:
             async for event in events:
                 if feeding is None:  # the session has begun
-                    feeding = asyncio.create_task(_feed(kept, audio, live=live))
+                    feeding = asyncio.create_task(_feed(kept, audio, live=connection.live))
                 yield event
     except SourceFailed as failed:
         raise failed.error from None
@@ -432,15 +412,12 @@ async def stream_file(
     live: bool,
     language: str | None = None,
     context: str = "",
-    api_key: str | None = None,
-    resume_seconds: float = RESUME_SECONDS,
-    on_sent: Callable[[float], None] = lambda _seconds: None,
-    on_lost: Callable[[str], None] = lambda _line: None,
+    **connection: Any,
 ) -> AsyncGenerator[Message, None]:
     """Send 16 kHz mono float32 samples and yield the server's messages; the last is `done`.
 
-    `live` sends the audio in real time and requests partial text. See `stream_audio`. For tests
-    and measurements, which look at the messages themselves.
+    `live` sends the audio in real time and requests partial text; `connection` has fields of
+    ConnectionOptions. For tests and measurements, which examine the messages themselves.
     """
     start: Message = {
         "type": "start",
@@ -450,23 +427,15 @@ async def stream_file(
     }
     if language is not None:
         start["language"] = language
-    messages = stream_audio(
-        [url] if isinstance(url, str) else url,
-        start,
-        open_source(samples, None),
-        live=live,
-        api_key=api_key,
-        resume_seconds=resume_seconds,
-        on_sent=on_sent,
-        on_lost=on_lost,
-    )
-    async with aclosing(messages):
+    urls = [url] if isinstance(url, str) else url
+    options = ConnectionOptions(urls=urls, live=live, **connection)
+    async with aclosing(stream_audio(start, open_source(samples, None), options)) as messages:
         async for message in messages:
             yield message
 
 
 async def _feed(kept: KeptAudio, audio: AudioSource, *, live: bool) -> None:
-    """Put in all audio; what is at hand in real time with `live`, however the connections are."""
+    """Put in all audio; with `live`, audio at hand in real time, independent of connections."""
     loop = asyncio.get_running_loop()
     paced = live and audio.at_hand
     most = audio.rate // _LIVE_PACKETS_PER_SECOND if paced else audio.rate * _PACKET_SECONDS
@@ -478,15 +447,15 @@ async def _feed(kept: KeptAudio, audio: AudioSource, *, live: bool) -> None:
                     part = packet[at : at + most]
                     position += len(part)
                     if paced:
-                        # In real time, a packet is complete when its last sample has been spoken.
+                        # In real time, a packet is complete after its last sample.
                         spoken = began + position / audio.rate
                         await asyncio.sleep(max(0.0, spoken - loop.time()))
                     await kept.put(part)
     except asyncio.CancelledError:
-        # The session is over; or the source was cancelled, and the session would wait for it.
+        # The session is over, or the source was cancelled while the session waits for it.
         kept.fail(RuntimeError("the source of the audio was cancelled"))
         raise
-    except Exception as error:  # it is the caller's, who hears of it where the events are read
+    except Exception as error:  # the caller's own; raised where the events are read
         kept.fail(error)
     else:
         kept.finish()

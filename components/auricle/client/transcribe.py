@@ -17,21 +17,21 @@ from rich.console import Console
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
-from auricle.client.display import Format, LiveText, Shown
+from auricle.client.display import Format, LiveText, TranscriptFormatter
 from auricle.client.events import plain
 from auricle.client.options import StreamOptions
 from auricle.client.own_server import is_auricle, own_server
-from auricle.client.report import ToldSegments, check_report, write_report
+from auricle.client.report import ReportSegments, check_report, write_report
 from auricle.client.sources import Microphone, file_blocks
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What `auricle transcribe` is asked for; `file` None stands for the microphone.
+class Transcription:
+    """The options of `auricle transcribe`; `file` None selects the microphone.
 
     `url` names a server, or several separated by commas; None selects the one at the default
-    address, or starts one. Of several `languages` each segment is in one; none stands for any. With
-    `translate`, an ISO 639-1 code, the text is told in that language.
+    address, or starts one. Each segment is in one of `languages`; empty permits any. With
+    `translate`, an ISO 639-1 code, the text is shown in that language.
     """
 
     file: Path | None
@@ -44,36 +44,37 @@ class Wanted:
     translate: str | None = None
 
 
-async def transcribe(wanted: Wanted, api_key: str | None) -> None:
-    """Print the transcript, or its events as JSON; write a report if one is wanted.
+async def transcribe(transcription: Transcription, api_key: str | None) -> None:
+    """Print the transcript, or its events as JSON; write a report if requested.
 
     Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
-    cannot be started, refuses or fails.
+    cannot be started, rejects the session or fails.
     """
-    # Of JSON and subtitles, standard output has nothing else; the rest goes to standard error.
-    quiet = wanted.format != "txt"
+    # With JSON and subtitles, standard output has nothing else; the rest goes to standard error.
+    quiet = transcription.format != "txt"
     console = Console(stderr=quiet)
     with console.status("reading the recording"):  # nothing without a terminal
-        source = await asyncio.to_thread(_source, wanted)
-    told = ToldSegments()
-    shown = Shown(wanted.translate, _warn)
-    async with _server(wanted.url, console, quiet=quiet) as server:
+        source = await asyncio.to_thread(_source, transcription)
+    segments = ReportSegments()
+    formatter = TranscriptFormatter(transcription.translate, _warn)
+    async with _server(transcription.url, console, quiet=quiet) as server:
         client = Client(
             [one.strip() for one in server.split(",")],
             api_key=api_key,
             on_lost=_warn,
         )
         with _until_interrupted(source):
-            await _follow(client, source, wanted, console, shown, told)
-        if wanted.format in ("srt", "vtt"):
-            print(shown.text(wanted.format), end="")
-        elif wanted.format == "txt" and not (wanted.live and console.is_terminal):
-            console.print(shown.text("txt"), style="bold", highlight=False)
-    if wanted.report is not None:
-        name = "microphone" if wanted.file is None else wanted.file.name
+            await _follow(client, source, transcription, console, formatter, segments)
+        if transcription.format in ("srt", "vtt"):
+            print(formatter.text(transcription.format), end="")
+        elif transcription.format == "txt" and not (transcription.live and console.is_terminal):
+            console.print(formatter.text("txt"), style="bold", highlight=False)
+    if transcription.report is not None:
+        name = "microphone" if transcription.file is None else transcription.file.name
         with console.status("writing the report"):
-            segments = told.segments()
-            await asyncio.to_thread(write_report, wanted.report, name, _heard(source), segments)
+            await asyncio.to_thread(
+                write_report, transcription.report, name, _samples(source), segments.segments()
+            )
 
 
 def _warn(line: str) -> None:
@@ -82,42 +83,42 @@ def _warn(line: str) -> None:
 
 async def _follow(
     client: Client,
-    source: Int16 | _Spoken,
-    wanted: Wanted,
+    source: Int16 | _Recorded,
+    transcription: Transcription,
     console: Console,
-    shown: Shown,
-    told: ToldSegments,
+    formatter: TranscriptFormatter,
+    segments: ReportSegments,
 ) -> None:
-    """Show a session's events; `told` gets them, too."""
-    live = wanted.live or isinstance(source, _Spoken)
-    seconds = None if isinstance(source, _Spoken) else len(source) / SAMPLE_RATE
+    """Show a session's events, and collect them in `segments`."""
+    live = transcription.live or isinstance(source, _Recorded)
+    seconds = None if isinstance(source, _Recorded) else len(source) / SAMPLE_RATE
     with LiveText(console, seconds) as display:
         options = StreamOptions(
             live=live,
             partials=live,
-            context=wanted.context,
+            context=transcription.context,
             on_sent=display.sent,
         )
-        if len(wanted.languages) == 1:
-            (options["language"],) = wanted.languages
-        elif wanted.languages:
-            options["languages"] = wanted.languages
-        if wanted.translate is not None:
-            options["translate"] = [wanted.translate]
-        if wanted.report is not None:  # it has all that the server can tell
-            able = await client.capabilities()
-            options["words"], options["diarize"] = able.words, able.speakers
+        if len(transcription.languages) == 1:
+            (options["language"],) = transcription.languages
+        elif transcription.languages:
+            options["languages"] = transcription.languages
+        if transcription.translate is not None:
+            options["translate"] = [transcription.translate]
+        if transcription.report is not None:  # a report requests all annotations of the server
+            features = await client.capabilities()
+            options["words"], options["diarize"] = features.words, features.speakers
         async for event in client.stream(source, **options):
-            told.heard(event)
-            now = shown.heard(event)
-            if wanted.format == "json":
+            segments.add(event)
+            shown = formatter.add(event)
+            if transcription.format == "json":
                 print(json.dumps(plain(event)), flush=True)
-            elif live and now is not None:
-                display.event(now)
+            elif live and shown is not None:
+                display.event(shown)
 
 
-class _Spoken:
-    """A microphone; what it hears is kept if a report is wanted."""
+class _Recorded:
+    """A microphone; its audio is kept for a report."""
 
     live = True
     sample_rate = SAMPLE_RATE
@@ -134,34 +135,34 @@ class _Spoken:
             yield packet
 
 
-def _source(wanted: Wanted) -> Int16 | _Spoken:
+def _source(transcription: Transcription) -> Int16 | _Recorded:
     """Return the 16 kHz mono samples of the file, or the microphone.
 
     Raises BadRequest if the file cannot be used, or the report not written.
     """
-    if wanted.file is None:
-        if wanted.report is not None:
-            check_report(wanted.report, 0.0)
-        return _Spoken(keep=wanted.report is not None)
-    samples = np.concatenate(list(file_blocks(wanted.file)))
-    if wanted.report is not None:
-        check_report(wanted.report, len(samples) / SAMPLE_RATE)
+    if transcription.file is None:
+        if transcription.report is not None:
+            check_report(transcription.report, 0.0)
+        return _Recorded(keep=transcription.report is not None)
+    samples = np.concatenate(list(file_blocks(transcription.file)))
+    if transcription.report is not None:
+        check_report(transcription.report, len(samples) / SAMPLE_RATE)
     return samples
 
 
-def _heard(source: Int16 | _Spoken) -> Int16:
-    if isinstance(source, _Spoken):
+def _samples(source: Int16 | _Recorded) -> Int16:
+    if isinstance(source, _Recorded):
         return np.frombuffer(b"".join(source.kept), "<i2")
     return source
 
 
 @contextlib.contextmanager
-def _until_interrupted(source: Int16 | _Spoken) -> Iterator[None]:
-    """Let Ctrl-C end what the microphone hears, so that its last text comes; a second one ends all.
+def _until_interrupted(source: Int16 | _Recorded) -> Iterator[None]:
+    """Let Ctrl-C end the microphone's audio, so that the last text arrives; a second one ends all.
 
-    A server of our own would end with the first one.
+    Without this, the first one would also end the command's own server.
     """
-    if not isinstance(source, _Spoken):
+    if not isinstance(source, _Recorded):
         yield
         return
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The settings that all components have: section `Common`; a component's section overrides them."""
+"""Settings of all components: section `Common`. A component's section overrides them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from auricle.annotation.translation.targets import PATTERN
 from auricle.config.devices import SlabSettings
 from auricle.core.errors import SettingsError
 
-# What this machine's processor computes with, by the flags that Linux reports.
-
 _CPUINFO = Path("/proc/cpuinfo")
 # x86-64's AVX512-BF16 and AMX, and ARM's extension.
 _BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
@@ -23,9 +21,9 @@ _BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 
 @cache
 def multiplies_bfloat16(cpuinfo: Path = _CPUINFO) -> bool:
-    """Return whether the processor multiplies bfloat16; without, float32 is faster.
+    """Return whether the CPU multiplies bfloat16 (otherwise float32 is faster).
 
-    False where the flags cannot be read.
+    False if Linux's CPU flags cannot be read.
     """
     try:
         lines = cpuinfo.read_text().splitlines()
@@ -35,9 +33,8 @@ def multiplies_bfloat16(cpuinfo: Path = _CPUINFO) -> bool:
     return bool(_BFLOAT16 & set(next(flags, "").split()))
 
 
-# The bounds on numbers of replicas, for settings, the launcher and manifests.
-
-# Per component: processes of one launcher, and initial replicas of a rendered deployment.
+# Bounds on replicas, for settings, the launcher and manifests. Per component: processes of one
+# launcher, and initial replicas of a rendered deployment.
 MAX_REPLICAS = 64
 # A leader and a standby.
 MAX_PLANNERS = 2
@@ -46,7 +43,7 @@ MAX_POOL_REPLICAS = 10_000
 
 
 class PoolLimits(BaseModel):
-    """The bounds on the replicas of one pool that a planner sizes."""
+    """Bounds on the replicas of one pool that a planner sizes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,15 +58,12 @@ class PoolLimits(BaseModel):
         return self
 
     def on_one_machine(self, cores: int) -> Self:
-        """Return the limits with at most a worker per core, but never less than the minimum.
-
-        A worker keeps a core busy, whatever else it has.
-        """
+        """Return the limits with at most a worker per core, but at least the minimum."""
         return self.model_copy(update={"maximum": min(self.maximum, max(self.minimum, cores))})
 
 
-class BesideLimits(PoolLimits):
-    """The bounds of an optional pool, which is empty without demand."""
+class OptionalPoolLimits(PoolLimits):
+    """Bounds of an optional pool, which is empty while no session needs it."""
 
     minimum: int = Field(0, ge=0, le=MAX_POOL_REPLICAS, description="fewest workers of the pool")
 
@@ -91,34 +85,33 @@ class CommonSettings(SlabSettings):
 
     model: Path = Field(
         Path("models/demo"),
-        description="the checkpoint: its folder, or the name of a model that was pulled",
+        description="the checkpoint: its folder, or the name of a pulled model",
     )
     align_model: Path | None = Field(
         None,
         description="the aligner's checkpoint, for the times of words: its folder or name; a "
-        "forced aligner, or Whisper; as that of model, it takes the embeddings that there are for "
-        "text",
+        "forced aligner, or Whisper; the same as model to reuse the embeddings for text",
     )
     speaker_model: Path | None = Field(
-        None, description="directory of the speaker model, for who said what"
+        None, description="directory of the speaker model, for speaker labels"
     )
     translate_model: Path | None = Field(
         None, description="the translator's checkpoint, a text model: its folder or name"
     )
     translate_targets: tuple[Annotated[str, Field(pattern=PATTERN)], ...] = Field(
         (),
-        description="languages into which is translated, as ISO 639-1 codes. Empty: those that "
-        "the translator's checkpoint names (translate_languages), else any",
+        description="target languages of translations, as ISO 639-1 codes. Empty: languages "
+        "of the translator's checkpoint (translate_languages), or any",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "float32",
         description="data type of embeddings and decoder; auto, for CPUs of one machine: bfloat16 "
-        "if the processor multiplies it (AVX512-BF16, AMX), else float32",
+        "if the CPU multiplies it (AVX512-BF16, AMX), otherwise float32",
     )
     namespace: str = Field(
         "auricle",
         pattern=r"^[a-z][a-z0-9-]*$",
-        description="name of the deployment; processes with the same one find each other",
+        description="name of the deployment; processes with the same name find each other",
     )
     discovery: Literal["file", "etcd", "kubernetes"] = Field(
         "file",
@@ -130,17 +123,17 @@ class CommonSettings(SlabSettings):
     )
     secret_file: Path | None = Field(
         None,
-        description="secrets of the deployment, one per line: the first seals messages between "
-        "processes, all are accepted. Default with the file discovery: made beside its records",
+        description="secrets of the deployment, one per line: the first signs messages between "
+        "processes, all are accepted. Default with the file discovery: created next to its records",
     )
     insecure_internal: bool = Field(
-        False, description="without secret_file, take messages of whoever reaches a process"
+        False, description="without secret_file, accept messages from any sender"
     )
     etcd_endpoints: str = Field(
         "", description="addresses of etcd, such as http://HOST:2379, separated by commas"
     )
     etcd_lease_seconds: int = Field(
-        150, ge=10, le=3600, description="twice the time that etcd may be away without consequences"
+        150, ge=10, le=3600, description="twice the longest outage of etcd without consequences"
     )
     nats_server: str = Field(
         "",
@@ -148,14 +141,14 @@ class CommonSettings(SlabSettings):
         "event plane nats",
     )
     event_plane: Literal["zmq", "nats"] = Field(
-        "zmq", description="what carries load reports: ZeroMQ, or NATS, for several machines"
+        "zmq", description="transport of load reports: ZeroMQ, or NATS for several machines"
     )
     internal_host: IPv4Address | None = Field(
         None,
         description="address of the ports between processes. Default: 127.0.0.1 with the file "
         "discovery",
     )
-    local_calls: bool = Field(True, description="calls on one machine take Unix sockets")
+    local_calls: bool = Field(True, description="use Unix sockets for calls on one machine")
     system_port: int = Field(
         0,
         ge=0,
@@ -163,7 +156,7 @@ class CommonSettings(SlabSettings):
         description="port of /health, /live and /metrics, except the frontend's; 0 for none",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", description="what is logged: this level and those above"
+        "INFO", description="lowest level that is logged"
     )
     log_format: Literal["text", "json"] = Field(
         "text", description="lines of text, or a JSON object per line"
@@ -171,7 +164,7 @@ class CommonSettings(SlabSettings):
     log_transcripts: bool = Field(False, description="log final text")
     otlp_endpoint: str = Field(
         "",
-        description="where traces go, by OTLP over HTTP, such as "
+        description="destination of traces, by OTLP over HTTP, such as "
         "http://localhost:4318/v1/traces; empty: none",
     )
     replicas: int = Field(1, ge=0, le=MAX_REPLICAS, description="processes, or pods, at start")
@@ -179,17 +172,17 @@ class CommonSettings(SlabSettings):
         2.0, ge=0.1, le=60, description="interval of the load reports of a process"
     )
     liveness_seconds: float = Field(
-        15.0, ge=5, le=600, description="a process that does not answer for so long is restarted"
+        15.0, ge=5, le=600, description="silence after which a process is restarted"
     )
-    drain_seconds: float = Field(45.0, ge=0, description="deadline of draining, after SIGTERM")
+    drain_seconds: float = Field(45.0, ge=0, description="deadline of a drain after SIGTERM")
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
     )
     threads: int = Field(1, ge=1, le=256, description="CPU compute threads of the process")
     placement: Literal["load", "kv"] = Field(
         "load",
-        description="segments go to the least loaded PD worker; with kv, among about equally "
-        "loaded ones to the one whose prefix cache has most of the prompt",
+        description="load: a segment goes to the least loaded PD worker; kv: of about equally "
+        "loaded ones, to the one whose prefix cache has most of the prompt",
     )
     block_size: int = Field(32, ge=16, description="tokens per KV block; on a CPU a multiple of 32")
     pause_after_seconds: float = Field(
@@ -198,26 +191,28 @@ class CommonSettings(SlabSettings):
     recording_pause_after_seconds: float | None = Field(
         None,
         gt=1,
-        description="the same where nobody waits for text: in recordings, and in sessions without "
-        "partial text; by default pause_after_seconds",
+        description="the same for recordings and for sessions without partial text; by default "
+        "pause_after_seconds",
     )
     max_segment_seconds: float = Field(
         30.0, gt=1, le=300, description="length at which a segment is cut"
     )
     cut_search_seconds: float = Field(
-        3.0, gt=0, description="how far before max_segment_seconds the cut may lie"
+        3.0, gt=0, description="longest time before max_segment_seconds at which the cut may lie"
     )
     context_characters: int = Field(
-        200, ge=0, description="end of the committed text that is context of the next segment"
+        200,
+        ge=0,
+        description="characters of the previous text that are context of a segment",
     )
     context_tokens: int = Field(512, ge=0, description="limit of a client's context or prompt")
     context_guard: bool = Field(
-        True, description="decode without a client's context where it put words into the text"
+        True, description="decode again without a client's context if its words appear in the text"
     )
 
     @property
     def recorded_pause_after(self) -> float:
-        """`pause_after_seconds` where nobody waits for text."""
+        """`pause_after_seconds` for recordings and for sessions without partial text."""
         own = self.recording_pause_after_seconds
         return self.pause_after_seconds if own is None else own
 
@@ -229,52 +224,52 @@ class CommonSettings(SlabSettings):
             return values
         if (discovery := values.get("discovery", "file")) != "file":
             raise ValueError(
-                f"dtype is auto, which is of one machine, but discovery is {discovery}: set dtype "
+                f"dtype auto works on one machine only, but discovery is {discovery}: set dtype "
                 "to bfloat16 or float32"
             )
         if str(values.get("device", "cpu")) != "cpu":
             raise ValueError(
-                f"dtype is auto, which is for CPUs, but device is {values['device']}: set dtype to "
+                f"dtype auto works on CPUs only, but device is {values['device']}: set dtype to "
                 "bfloat16"
             )
         return {**values, "dtype": "bfloat16" if multiplies_bfloat16() else "float32"}
 
     @property
     def checkpoint(self) -> Path:
-        """The checkpoint that this component serves. Raises SettingsError if none is named."""
+        """The checkpoint of this component. Raises SettingsError if none is set."""
         return self.model
 
     @property
     def aligns_itself(self) -> bool:
-        """Whether the aligner is the model, so that its audio is encoded already."""
+        """Whether the aligner is the model, so that it reuses the embeddings for text."""
         return self.align_model == self.model
 
     @property
     def aligner(self) -> Path:
-        """The aligner's checkpoint. Raises SettingsError if none is named."""
+        """The aligner's checkpoint. Raises SettingsError if none is set."""
         if self.align_model is None:
             raise SettingsError(
-                "Common.align_model is not set, but there is an align pool: name the checkpoint "
-                "of a forced aligner or of Whisper, or leave its components out"
+                "Common.align_model is not set, but the graph has an align pool: set it to the "
+                "checkpoint of a forced aligner or of Whisper, or remove the align components"
             )
         return self.align_model
 
     @property
     def speakers(self) -> Path:
-        """The speaker model's directory. Raises SettingsError if none is named."""
+        """The speaker model's directory. Raises SettingsError if none is set."""
         if self.speaker_model is None:
             raise SettingsError(
-                "Common.speaker_model is not set, but there is a diarize pool: name the directory "
-                "of a speaker model, such as models/speakers, or leave DiarizeWorker out"
+                "Common.speaker_model is not set, but the graph has a diarize pool: set it to "
+                "the directory of a speaker model, such as models/speakers, or remove DiarizeWorker"
             )
         return self.speaker_model
 
     @property
     def translator(self) -> Path:
-        """The translator's checkpoint. Raises SettingsError if none is named."""
+        """The translator's checkpoint. Raises SettingsError if none is set."""
         if self.translate_model is None:
             raise SettingsError(
-                "Common.translate_model is not set, but there is a translate pool: name the "
-                "checkpoint of a text model, or leave TranslateWorker out"
+                "Common.translate_model is not set, but the graph has a translate pool: set it "
+                "to the checkpoint of a text model, or remove TranslateWorker"
             )
         return self.translate_model

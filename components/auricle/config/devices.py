@@ -1,4 +1,4 @@
-"""Settings of what engines' processes take of a device, alone or together."""
+"""Settings of devices: passes, memory shares, and the location of embeddings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-# They load one after the other, and the launcher gives all of them 300 s for it.
+# They load one after the other, within the launcher's 300 s for all of them.
 _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
@@ -18,7 +18,7 @@ CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_a
 
 
 class PassSettings(BaseModel):
-    """How vLLM runs the decoder's passes. What is not set depends on the device."""
+    """How vLLM runs the decoder's passes. The default of unset ones depends on the device."""
 
     enforce_eager: bool | None = Field(
         None, description="run passes without compilation and CUDA graphs. Default: true on a CPU"
@@ -31,17 +31,16 @@ class PassSettings(BaseModel):
     )
     compilation_mode: CompilationMode = Field(
         "none",
-        description="whether passes are compiled; vllm_compile: by Inductor, minutes at the "
-        "first start",
+        description="compilation of passes; vllm_compile: by Inductor, minutes at the first start",
     )
     cudagraph_mode: CudaGraphMode | None = Field(
-        None, description="which passes are CUDA graphs, by vLLM's names. Default: full on a GPU"
+        None, description="passes that are CUDA graphs, by vLLM's names. Default: full on a GPU"
     )
     max_cudagraph_capture_size: int = Field(
-        2048, ge=1, description="tokens of the largest pass that has a CUDA graph"
+        2048, ge=1, description="tokens of the largest pass with a CUDA graph"
     )
     cudagraph_capture_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        (), description="tokens of the passes that have one. Empty: vLLM's sizes up to the largest"
+        (), description="tokens of passes with a CUDA graph. Empty: vLLM's sizes up to the largest"
     )
     attention_backend: str | None = Field(
         None,
@@ -50,7 +49,7 @@ class PassSettings(BaseModel):
         "chooses",
     )
     async_scheduling: bool = Field(
-        False, description="schedule a pass during the one before; on a GPU, without drafts"
+        False, description="schedule a pass during the previous one; on a GPU, without drafts"
     )
 
     @model_validator(mode="after")
@@ -58,31 +57,31 @@ class PassSettings(BaseModel):
         graphs = self.cudagraph_mode
         if self.enforce_eager and (graphs not in (None, "none") or self.compilation_mode != "none"):
             raise ValueError(
-                "enforce_eager leaves out compilation and CUDA graphs, but compilation_mode is "
-                f"{self.compilation_mode} and cudagraph_mode {graphs or 'not set'}: set one or "
+                "enforce_eager excludes compilation and CUDA graphs, but compilation_mode is "
+                f"{self.compilation_mode} and cudagraph_mode {graphs or 'not set'}: unset one or "
                 "the others"
             )
         if graphs in _PIECES and self.compilation_mode == "none":
             raise ValueError(
                 f"cudagraph_mode {graphs} needs compilation_mode vllm_compile, which divides the "
-                "model into pieces; without, full and full_decode_only are possible"
+                "model into pieces: set it, or use full or full_decode_only"
             )
         if graphs == "none" and self.cudagraph_capture_sizes:
             raise ValueError(
-                "cudagraph_capture_sizes are of CUDA graphs, but cudagraph_mode is none: leave "
-                "one of them out"
+                "cudagraph_capture_sizes needs CUDA graphs, but cudagraph_mode is none: unset one "
+                "of them"
             )
         return self
 
 
 class DeviceSettings(PassSettings):
-    """A device's memory, who shares it, and the KV cache in it."""
+    """A device's memory, its division between processes, and the KV cache."""
 
     gpu_memory_share: float = Field(
         0.85,
         gt=0,
         le=1,
-        description="share of a GPU for vLLM, in all of the pool's processes on it together",
+        description="share of a GPU for vLLM, for all processes of the pool on it together",
     )
     processes_per_device: int = Field(
         1,
@@ -91,7 +90,7 @@ class DeviceSettings(PassSettings):
         description="processes of the pool that share a device, in equal parts",
     )
     kv_cache_gib: int = Field(
-        1, ge=1, description="size of a process's KV cache on a CPU; of transformers anywhere"
+        1, ge=1, description="size of a process's KV cache on a CPU; for transformers on any device"
     )
     kv_blocks: int | None = Field(
         None, ge=8, description="blocks of a process's KV cache; overrides its size"
@@ -104,23 +103,22 @@ class DeviceSettings(PassSettings):
 
 
 def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
-    """Raise ValueError if passes are to be scheduled ahead although drafts depend on the last."""
+    """Raise ValueError for async scheduling with drafts, which depend on the previous pass."""
     if async_scheduling and draft_tokens:
         raise ValueError(
-            f"async_scheduling is on and draft_tokens {draft_tokens}, but what of a draft may "
-            "follow is known only after a pass: set draft_tokens to 0, or async_scheduling to false"
+            f"async_scheduling is on and draft_tokens {draft_tokens}, but a draft depends on the "
+            "previous pass: set draft_tokens to 0, or async_scheduling to false"
         )
 
 
 def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -> None:
-    """Raise ValueError if something is set that an `engine` other than vLLM does not have."""
+    """Raise ValueError if a setting of vLLM is set for another `engine`."""
     if engine == "vllm":
         return
     for name in (*PassSettings.model_fields, "gpu_memory_share"):
         if (value := getattr(settings, name)) != DeviceSettings.model_fields[name].default:
             raise ValueError(
-                f"{name} is {value}, which is for vLLM, but engine is {engine}: leave one of them "
-                "out"
+                f"{name} is {value}, a setting of vLLM, but engine is {engine}: unset one of them"
             )
     if placement == "kv":
         raise ValueError(
@@ -130,9 +128,9 @@ def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -
 
 
 def within_devices(replicas: int, gpus: Sequence[int], processes_per_device: int) -> None:
-    """Raise ValueError if a GPU gets more processes than are to share it.
+    """Raise ValueError if a GPU gets more processes than may share it.
 
-    Replicas take the indices `gpus` in turn; without any, the settings do not say who is where.
+    Replicas take the indices `gpus` in turn; without any, their GPUs are unknown here.
     """
     placed = Counter(gpus[number % len(gpus)] for number in range(replicas)) if gpus else Counter()
     for gpu, count in placed.items():
@@ -144,23 +142,21 @@ def within_devices(replicas: int, gpus: Sequence[int], processes_per_device: int
             )
 
 
-# Settings of where workers keep embeddings: part of section `Common`, and of `EncodeWorker`.
-
 SlabChoice = Literal["auto", "host", "device"]
 
 
 class SlabSettings(BaseModel):
-    """Where workers keep embeddings."""
+    """The location of embeddings: part of section `Common`."""
 
     slab: SlabChoice = Field(
         "auto",
-        description="embeddings of a worker: in host memory, or on its GPU (device), whence they "
-        "are transferred without the host; auto: on a GPU that NIXL can reach",
+        description="location of a worker's embeddings: host memory, or its GPU (device), from "
+        "where transfers bypass the host; auto: a GPU if NIXL can reach it",
     )
 
 
 class EncoderDeviceSettings(SlabSettings):
-    """Where the encoder runs."""
+    """The encoder's device."""
 
     device: str = Field("cpu", description="torch device of the encoder")
 

@@ -1,4 +1,4 @@
-"""Settings of the frontend's live sessions, keys and certificate; part of its section."""
+"""Settings of section `Frontend`: live sessions, admission, recordings. See docs/limits.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from auricle.protocol.sessions import MAX_CHUNK_MS, MIN_CHUNK_MS
 
-# Bounds of what a client may request and of an operator's defaults.
+# Bounds of clients' requests and of the operator's defaults.
 MIN_SPEECH_THRESHOLD, MAX_SPEECH_THRESHOLD = 0.05, 0.95
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10_000
 MAX_PRE_ROLL_MS = 2_000
@@ -21,22 +21,20 @@ PreRollMs = Annotated[int, Meta(ge=0, le=MAX_PRE_ROLL_MS)]
 
 
 class LiveSettings(BaseModel):
-    """Where clients are served, what a live session may take, and where speech begins and ends."""
+    """Address and ports, live sessions, endpointing, keys and certificate."""
 
     host: str = Field(
-        "127.0.0.1", description="address that clients reach; 0.0.0.0 for all of the machine's"
+        "127.0.0.1", description="address of clients' connections; 0.0.0.0 for all of the machine's"
     )
     port: int = Field(
         8080, ge=0, le=65535, description="port of HTTP and WebSocket; 0 takes a free one"
     )
-    max_sessions: int = Field(
-        64, ge=1, description="live sessions at a time; beyond, clients are refused"
-    )
+    max_sessions: int = Field(64, ge=1, description="live sessions at a time; more are rejected")
     default_chunk_ms: int = Field(
         640,
         ge=MIN_CHUNK_MS,
         le=MAX_CHUNK_MS,
-        description="audio between two decodes, if the client does not say",
+        description="audio between two decodes, unless the client sets it",
     )
     start_timeout_seconds: float = Field(10.0, gt=0, description="deadline of the start message")
     idle_timeout_seconds: float = Field(60.0, gt=0, description="deadline of a client's next audio")
@@ -47,17 +45,17 @@ class LiveSettings(BaseModel):
         900.0, gt=0, description="deadline of a client's next event on /v1/realtime"
     )
     resume_seconds: float = Field(
-        120.0, ge=0, le=3600, description="a client may resume a session for so long; 0: never"
+        120.0, ge=0, le=3600, description="time in which a client may resume a session; 0: never"
     )
     slow_reader_seconds: float = Field(
-        20.0, gt=0, description="a client's session ends if an event stays unread this long"
+        20.0, gt=0, description="time after which an unread event ends a client's session"
     )
     max_frame_bytes: int = Field(1 << 20, ge=1024, description="size limit of a WebSocket message")
     request_deadline_seconds: float = Field(60.0, gt=0, description="deadline of a processor push")
     ahead_seconds: float = Field(
-        10.0, ge=0, description="speech ahead of real time; beyond, a session yields to the others"
+        10.0, ge=0, description="speech ahead of real time beyond which a session yields to others"
     )
-    endpointing: bool = Field(True, description="find speech; if not, silence is decoded too")
+    endpointing: bool = Field(True, description="detect speech; false: decode silence too")
     speech_threshold: float = Field(
         0.5,
         ge=MIN_SPEECH_THRESHOLD,
@@ -71,11 +69,11 @@ class LiveSettings(BaseModel):
         None,
         ge=MIN_SILENCE_MS,
         le=MAX_SILENCE_MS,
-        description="silence that ends a segment where nobody waits for text: of recordings, and "
-        "of sessions without partial text; by default min_silence_ms",
+        description="silence that ends a segment of recordings and of sessions without partial "
+        "text; by default min_silence_ms",
     )
     turn_model: Path | None = Field(
-        None, description="Smart Turn v3 model (ONNX), which ends turns; without it, silence does"
+        None, description="Smart Turn v3 model (ONNX) that ends turns; without it, silence does"
     )
     turn_threads: int = Field(
         1, ge=1, le=64, description="threads of the turn model; each answers 16 pauses a second"
@@ -87,10 +85,10 @@ class LiveSettings(BaseModel):
         24.0, gt=0, description="retention of the transcript bus, if nats_server is set"
     )
     max_queued_transcripts: int = Field(
-        10_000, ge=1, description="messages queued for NATS; beyond, the oldest are dropped"
+        10_000, ge=1, description="messages queued for NATS; then the oldest are dropped"
     )
     processor_deadline_seconds: float = Field(
-        30.0, gt=0, description="a session fails if no processor takes it for so long"
+        30.0, gt=0, description="time without a processor after which a session fails"
     )
     api_keys_file: Path | None = Field(
         None, description="YAML file (see `auricle key`); without it no authentication"
@@ -107,16 +105,12 @@ class LiveSettings(BaseModel):
     tls_key: Path | None = Field(None, description="PEM file of its private key")
 
 
-# Settings of the frontend's door: who may come, how many, how fast, and how slow they may be.
-#
-# They are part of section `Frontend`; see docs/limits.md.
-
-# Whose clients' names of models there are.
+# Services whose clients' model names are known.
 ModelPreset = Literal["openai", "assemblyai"]
 
 
 class DoorSettings(BaseModel):
-    """What clients may ask for; bounds of connections, requests and uploads, of one and of all."""
+    """Model names, other ports; bounds of connections, requests and uploads."""
 
     model_aliases: tuple[str, ...] = Field(
         (), description="further model names that clients may use, such as whisper-1"
@@ -125,7 +119,7 @@ class DoorSettings(BaseModel):
         (), description="also the names that clients of these services send by default"
     )
     cors_origins: tuple[str, ...] = Field(
-        (), description="origins whose web pages may call, besides the server's own; `*` for all"
+        (), description="further origins whose web pages may connect; `*` for all"
     )
     page: bool = Field(True, description="serve the pages: live captions at /, operations at /ops")
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
@@ -164,7 +158,10 @@ class DoorSettings(BaseModel):
         10.0, gt=0, description="deadline of the next audio or KeepAlive of Deepgram's clients"
     )
     max_channels: int = Field(
-        8, ge=1, le=32, description="channels of a connection or a recording that are heard apart"
+        8,
+        ge=1,
+        le=32,
+        description="separately transcribed channels of a connection or a recording",
     )
     wyoming_port: int | None = Field(
         None,
@@ -180,8 +177,8 @@ class DoorSettings(BaseModel):
     )
     keyless_tenant: str | None = Field(
         None,
-        description="tenant of the clients of ways without keys (Wyoming, AudioSocket); needed if "
-        "there are keys",
+        description="tenant of clients of protocols without keys (Wyoming, AudioSocket); required "
+        "if keys are configured",
     )
     max_uploads: int = Field(256, ge=1, description="uploads in progress")
     max_uploads_per_address: int = Field(
@@ -202,20 +199,17 @@ class DoorSettings(BaseModel):
 
     @property
     def keyless_ports(self) -> dict[str, int]:
-        """The ports, by protocol, of ways in that have no keys."""
+        """The ports of protocols without keys, by protocol."""
         ports = {"wyoming": self.wyoming_port, "audiosocket": self.audiosocket_port}
         return {name: number for name, number in ports.items() if number is not None}
 
 
-# Settings of the frontend that concern recordings; part of its section.
-
-
 class RecordingSettings(BaseModel):
-    """Uploads, what a recording may have, and what decoding it may take."""
+    """Bounds of uploads, recordings and their decoding."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_recordings: int = Field(256, ge=1, description="complete uploads in work or queued")
+    max_recordings: int = Field(256, ge=1, description="complete uploads in progress or queued")
     max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
     upload_timeout_seconds: float = Field(
         30.0, gt=0, description="deadline of an upload's next bytes"
@@ -236,22 +230,22 @@ class RecordingSettings(BaseModel):
         4,
         ge=1,
         le=64,
-        description="concurrent low-priority processes that decode recordings; one more waits",
+        description="concurrent low-priority processes that decode recordings; one more is idle",
     )
     decoding_processes_per_client: int | None = Field(
         None,
         ge=1,
-        description="decoding processes that one API key may use at a time, or one address where "
-        "there are no keys. Default: all but one",
+        description="decoding processes that one API key may use at a time, or one address if no "
+        "keys are configured. Default: all but one",
     )
     require_seccomp: bool = Field(
-        False, description="do not start where decoding processes cannot have a seccomp filter"
+        False, description="do not start if decoding processes cannot have a seccomp filter"
     )
     max_decoding_cpu_seconds: int = Field(
         600, ge=1, description="CPU time limit of decoding one recording"
     )
     max_decoding_seconds: float = Field(
-        1800.0, gt=0, description="time that decoding may keep one recording's parts waiting"
+        1800.0, gt=0, description="time for which decoding may delay one recording's parts"
     )
     max_decoding_memory_gib: int = Field(
         1, ge=1, description="memory limit of decoding one recording"

@@ -16,7 +16,7 @@ class KubernetesSettings(BaseModel):
     name: str = Field(
         "auricle",
         pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
-        description="name of the deployment, with which those of its objects begin",
+        description="name of the deployment, a prefix of its objects' names",
     )
     namespace: str = Field(
         "auricle",
@@ -34,12 +34,12 @@ class KubernetesSettings(BaseModel):
         "monitoring", description="namespace from which Prometheus scrapes"
     )
     autoscaling: Literal["planner", "none"] = Field(
-        "planner", description="what sizes the pools; overlays use an HPA or KEDA instead"
+        "planner", description="autoscaler of the pools; overlays use an HPA or KEDA instead"
     )
     model_claim: str = Field(
         "auricle-models",
-        description="volume claim of the checkpoints, mounted at /models; a job pulls those that "
-        "are given by name",
+        description="volume claim of the checkpoints, mounted at /models; a job pulls checkpoints "
+        "that are set by name",
     )
     model_claim_size: str = Field("20Gi", description="size of that claim")
     storage_class: str = Field(
@@ -55,7 +55,7 @@ class KubernetesSettings(BaseModel):
     internal_secret: str = Field(
         "auricle-internal",
         min_length=1,
-        description="secret with key `secrets`: those of Common.secret_file, one per line",
+        description="secret with key `secrets`, for Common.secret_file: one per line",
     )
     hidden_size: int = Field(
         1024, ge=1, description="width of an embedding; used if the checkpoint cannot be read here"
@@ -63,8 +63,8 @@ class KubernetesSettings(BaseModel):
     window_embeddings: int = Field(
         104, ge=1, description="embeddings per window; used if the checkpoint cannot be read here"
     )
-    gpu_resource: str = Field("nvidia.com/gpu", description="resource that a GPU is")
+    gpu_resource: str = Field("nvidia.com/gpu", description="resource name of GPUs")
     rdma_resource: str = Field(
-        "rdma/ib", description="resource of RDMA devices; empty: TCP between nodes"
+        "rdma/ib", description="resource name of RDMA devices; empty: TCP between nodes"
     )
     profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")

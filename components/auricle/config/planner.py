@@ -7,37 +7,37 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from auricle.config.common import MAX_PLANNERS, BesideLimits, PoolLimits, within_one_launcher
+from auricle.config.common import MAX_PLANNERS, OptionalPoolLimits, PoolLimits, within_one_launcher
 
 
 class PlannerOptions(BaseModel):
-    """What it may decide, how often, and who carries it out."""
+    """Bounds of the planner's decisions, their interval, and the connector."""
 
     replicas: int = Field(
-        0, ge=0, le=MAX_PLANNERS, description="1 sizes the pools; 2 add a standby"
+        0, ge=0, le=MAX_PLANNERS, description="planner processes; the second is a standby"
     )
     connector: Literal["local", "kubernetes", "dry-run"] = Field(
-        "local", description="what scales the pools: the launcher, Kubernetes, or nothing"
+        "local", description="scales the pools by the launcher, by Kubernetes, or not at all"
     )
     profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")
     encode: PoolLimits = Field(
         PoolLimits.model_validate({}), description="bounds of the encode pool"
     )
     pd: PoolLimits = Field(PoolLimits.model_validate({}), description="bounds of the PD pool")
-    align_encode: BesideLimits = Field(
-        BesideLimits.model_validate({}), description="bounds of the aligner's encode pool"
+    align_encode: OptionalPoolLimits = Field(
+        OptionalPoolLimits.model_validate({}), description="bounds of the aligner's encode pool"
     )
-    align: BesideLimits = Field(
-        BesideLimits.model_validate({}), description="bounds of the align pool"
+    align: OptionalPoolLimits = Field(
+        OptionalPoolLimits.model_validate({}), description="bounds of the align pool"
     )
-    diarize: BesideLimits = Field(
-        BesideLimits.model_validate({}), description="bounds of the diarize pool"
+    diarize: OptionalPoolLimits = Field(
+        OptionalPoolLimits.model_validate({}), description="bounds of the diarize pool"
     )
-    translate: BesideLimits = Field(
-        BesideLimits.model_validate({}), description="bounds of the translate pool"
+    translate: OptionalPoolLimits = Field(
+        OptionalPoolLimits.model_validate({}), description="bounds of the translate pool"
     )
     gpu_budget: float | None = Field(
-        None, gt=0, description="GPUs for all pools together; those of text come first"
+        None, gt=0, description="GPUs for all pools together; the text pools have priority"
     )
     step_seconds: float = Field(30.0, ge=1, le=300, description="interval of decisions")
     target: float = Field(
@@ -47,16 +47,16 @@ class PlannerOptions(BaseModel):
         0.99,
         ge=0.5,
         lt=1,
-        description="share of sessions that must find a worker; the forecast's margin learns it",
+        description="share of sessions that must find a worker; sets the forecast's margin",
     )
     ebb_seconds: float = Field(
-        30.0, ge=0, description="before a scale-down, fewer workers must suffice for so long"
+        30.0, ge=0, description="time for which fewer workers must suffice before a scale-down"
     )
-    settle_seconds: float = Field(120.0, ge=0, description="no decision is reversed within it")
+    settle_seconds: float = Field(120.0, ge=0, description="time before a decision may be reversed")
     idle_seconds: float = Field(
         600.0,
         ge=0,
-        description="a pool beside the path is emptied when nobody has asked for it for so long",
+        description="time without a session that needs an optional pool after which it is emptied",
     )
     deployment: str = Field("auricle", description="name of the DynamoGraphDeployment")
     kubernetes_namespace: str = Field(
@@ -64,7 +64,7 @@ class PlannerOptions(BaseModel):
     )
 
     @model_validator(mode="after")
-    def _what_the_launcher_grants(self) -> Self:
+    def _within_the_launcher(self) -> Self:
         if self.replicas and self.connector == "local":
             within_one_launcher({key: own for key, own in self if isinstance(own, PoolLimits)})
         return self

@@ -1,4 +1,4 @@
-"""All settings of the components; an unknown key or bad value is refused by name and file."""
+"""The settings of each section; an unknown key or invalid value is rejected by name and file."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class FrontendSettings(LiveSettings, DoorSettings, RecordingSettings, CommonSett
 class DynamoFrontendSettings(CommonSettings):
     """Section `DynamoFrontend`: the unmodified `python -m dynamo.frontend`."""
 
-    host: str = Field("127.0.0.1", description="address that clients reach")
+    host: str = Field("127.0.0.1", description="address of clients' connections")
     port: int = Field(8000, ge=1, le=65535, description="port of HTTP and WebSocket")
 
 
 class ProcessorSettings(CommonSettings):
-    """Section `Processor`: sessions, and what of their text is committed when."""
+    """Section `Processor`: sessions, and the rules that commit their text."""
 
     max_sessions: int = Field(
-        64, ge=1, description="sessions at a time; with admission learnt, at most"
+        64, ge=1, description="sessions at a time; with admission learnt, the upper bound"
     )
     target_chunk_ms: int = Field(
         300,
@@ -60,11 +60,13 @@ class ProcessorSettings(CommonSettings):
     )
     admission: Literal["learnt", "fixed"] = Field(
         "learnt",
-        description="how many live sessions there may be; learnt: as many as keep the target, "
-        "fixed: max_sessions",
+        description="limit of live sessions; learnt: the number that keeps the target, fixed: "
+        "max_sessions",
     )
     max_buffered_seconds: float = Field(
-        60.0, gt=1, description="undecoded audio of a session; beyond, a push waits (backpressure)"
+        60.0,
+        gt=1,
+        description="undecoded audio of a session; then a push waits (backpressure)",
     )
     ahead_decodes: int = Field(
         1, ge=1, description="decodes at a time of all sessions ahead of real time"
@@ -73,7 +75,9 @@ class ProcessorSettings(CommonSettings):
         5, ge=0, description="tokens at a hypothesis' end that stay partial"
     )
     open_tokens: int = Field(
-        2, ge=0, description="the last of these, which stay partial even after settled_seconds"
+        2,
+        ge=0,
+        description="the last of rollback_tokens, partial even after settled_seconds",
     )
     settled_seconds: float = Field(
         1.2,
@@ -87,15 +91,15 @@ class ProcessorSettings(CommonSettings):
         8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
     )
     min_new_tokens: int = Field(
-        16, ge=1, description="output tokens that a decode may generate however short the audio"
+        16, ge=1, description="output tokens that a decode may always generate"
     )
     loop_guard: bool = Field(
-        True, description="drop answers that repeat themselves or meet their token limit"
+        True, description="drop answers that repeat themselves or reach their token limit"
     )
     padding: Literal["cached", "full"] = Field(
         "cached",
-        description="how Whisper's 30 s are filled behind the audio; cached: with silence that was "
-        "encoded before, full: with silence that is encoded each time, as published",
+        description="padding of Whisper's 30 s after the audio; cached: silence that was encoded "
+        "once, full: silence that is encoded each time, as published",
     )
     encode_deadline_seconds: float = Field(
         20.0, gt=0, description="deadline of an encode request, per attempt"
@@ -107,34 +111,39 @@ class ProcessorSettings(CommonSettings):
         4, ge=1, description="attempts of an encode or decode, on different workers if possible"
     )
     words_deadline_seconds: float = Field(
-        10.0, gt=0, le=120, description="words that are not there so long after a final are missing"
+        10.0, gt=0, le=120, description="deadline of a final text's words"
     )
     words_at_a_time: int = Field(
-        8, ge=1, description="segments of one session that wait for their words; the next has none"
+        8, ge=1, description="segments of one session that may wait for words"
     )
     speakers_deadline_seconds: float = Field(
-        10.0, gt=0, le=120, description="speakers not told so long after a final are missing"
+        10.0, gt=0, le=120, description="deadline of a final text's speakers"
     )
     speakers_at_a_time: int = Field(
-        8, ge=1, description="segments of one session that wait for speakers; the next has none"
+        8, ge=1, description="segments of one session that may wait for speakers"
     )
     max_speakers: int = Field(
-        8, ge=1, le=16, description="voices told apart in one session; others are the nearest"
+        8,
+        ge=1,
+        le=16,
+        description="speakers in one session; others are assigned to the nearest",
     )
     translation_deadline_seconds: float = Field(
-        10.0, gt=0, le=120, description="translations not told so long after a final are missing"
+        10.0,
+        gt=0,
+        le=120,
+        description="deadline of a final text's translation",
     )
     translations_at_a_time: int = Field(
         4,
         ge=1,
         le=16,
-        description="final segments of one session and language that wait for their translation; "
-        "the next has none",
+        description="final segments of one session and language that may wait for translation",
     )
     translation_policy: Literal["agreement", "mask"] = Field(
         "agreement",
-        description="what of a translation is committed before its text is final: what two "
-        "hypotheses have in common, or all but the last translation_mask_words",
+        description="part of a translation that is committed before its text is final: the common "
+        "part of two hypotheses, or all but the last translation_mask_words",
     )
     translation_mask_words: int = Field(
         3, ge=1, description="words at a hypothesis' end that stay partial, with the policy mask"
@@ -160,6 +169,6 @@ SECTIONS: dict[str, type[CommonSettings]] = {
 
 
 def refuse_unknown(name: str) -> None:
-    """Raise SettingsError if there is no such component."""
+    """Raise SettingsError if the component does not exist."""
     if name not in SECTIONS:
         raise SettingsError(f"unknown component {name!r}; known: {', '.join(SECTIONS)}")

@@ -1,4 +1,4 @@
-"""Settings of the workers, by section; sections of two pools share what they have in common."""
+"""Settings of the workers, by section."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from auricle.config.devices import (
 
 
 class EncoderOptions(EncoderDeviceSettings):
-    """Of sections `EncodeWorker` and `AlignEncodeWorker`."""
+    """Settings of `EncodeWorker` and `AlignEncodeWorker`."""
 
     slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     conv_blocks: int = Field(
@@ -27,38 +27,38 @@ class EncoderOptions(EncoderDeviceSettings):
     )
     max_batch_windows: int = Field(8, ge=1, description="windows of one pass of the encoder")
     max_queued_windows: int = Field(
-        256, ge=1, description="windows that wait; beyond, requests are refused"
+        256, ge=1, description="waiting windows; beyond this limit requests are rejected"
     )
     lease_seconds: float = Field(
-        30.0, gt=0, description="time in which a reply's embeddings must be read"
+        30.0, gt=0, description="time within which a reply's embeddings must be read"
     )
     cuda_graphs: bool = Field(
-        True, description="on a GPU, record the encoder's passes at start; a CPU has none"
+        True, description="on a GPU, record the encoder's passes as CUDA graphs at startup"
     )
 
 
 class LandingOptions(BaseModel):
-    """Of sections `PdWorker` and `AlignWorker`: where embeddings land."""
+    """Settings of `PdWorker` and `AlignWorker`: the landing slab."""
 
     landing_slots: int = Field(256, ge=2, description="slots of the slab, one window each")
     read_deadline_seconds: float = Field(5.0, gt=0, description="deadline of a NIXL read")
 
 
 class AlignerOptions(LandingOptions, EncoderDeviceSettings):
-    """Of section `AlignWorker`."""
+    """Settings of `AlignWorker`."""
 
     device: str = Field("cpu", description="torch device of the aligner")
     max_requests: int = Field(
-        64, ge=1, description="segments in progress; beyond, requests are refused"
+        64, ge=1, description="segments in progress; more requests are rejected"
     )
-    max_batch_segments: int = Field(16, ge=1, description="segments of one pass at most")
+    max_batch_segments: int = Field(16, ge=1, description="maximum of segments in one pass")
     max_batch_tokens: int = Field(
-        16384, ge=512, description="tokens of one pass at most, what fills segments up included"
+        16384, ge=512, description="maximum of tokens in one pass, padding included"
     )
     max_tokens: int = Field(
         8192,
         ge=256,
-        description="tokens of one segment, audio and words together; with Whisper words alone",
+        description="tokens of one segment, audio and words together; with Whisper only words",
     )
 
 
@@ -91,8 +91,8 @@ class AlignWorkerSettings(AlignerOptions, CommonSettings):
     def _room_for_a_segment(self) -> Self:
         if self.max_batch_tokens < self.max_tokens:
             raise ValueError(
-                f"max_batch_tokens is {self.max_batch_tokens}, less than the {self.max_tokens} of "
-                "max_tokens, which one segment may have: raise it, or lower max_tokens"
+                f"max_batch_tokens is {self.max_batch_tokens}, less than max_tokens of a segment, "
+                f"{self.max_tokens}: raise max_batch_tokens, or lower max_tokens"
             )
         return self
 
@@ -102,7 +102,7 @@ class DiarizeWorkerSettings(CommonSettings):
 
     device: str = Field("cpu", description="torch device of the speaker model")
     max_requests: int = Field(
-        64, ge=1, description="segments in progress; beyond, requests are refused"
+        64, ge=1, description="segments in progress; more requests are rejected"
     )
     max_batch_segments: int = Field(8, ge=1, description="segments whose windows share passes")
     max_batch_windows: int = Field(
@@ -115,20 +115,20 @@ class DiarizeWorkerSettings(CommonSettings):
 
 
 class DecoderSettings(DeviceSettings, CommonSettings):
-    """Of sections `PdWorker` and `TranslateWorker`: what an engine takes and how it decodes."""
+    """Settings of `PdWorker` and `TranslateWorker`: an engine's limits and decoding."""
 
     component: ClassVar[str]
 
     max_requests: int = Field(
-        32, ge=2, description="decodes in progress; beyond, requests are refused"
+        32, ge=2, description="decodes in progress; more requests are rejected"
     )
     max_model_len: int = Field(2048, ge=256, description="tokens of prompt and output")
     draft_tokens: int = Field(
         8,
         ge=0,
         le=64,
-        description="tokens of the previous hypothesis that are verified per step, if the engine "
-        "can; 0: none",
+        description="tokens of the previous hypothesis to verify per step, if the engine can; "
+        "0: none",
     )
 
     @model_validator(mode="after")
@@ -144,14 +144,15 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
     component: ClassVar[str] = "PdWorker"
 
     engine: EngineName = Field(
-        "vllm", description="transformers: one request at a time, for machines without vLLM"
+        "vllm",
+        description="engine of the decoder; transformers runs one request at a time",
     )
     limit_reuse: bool = Field(
-        True, description="cache KV of finished windows only; no decode reuses the rest"
+        True, description="cache only the KV of finished windows, as no decode reuses the rest"
     )
 
     @model_validator(mode="after")
-    def _what_the_engine_has(self) -> Self:
+    def _supported_by_the_engine(self) -> Self:
         only_of_vllm(self.engine, self, self.placement)
         return self
 
@@ -162,7 +163,7 @@ class TranslateWorkerSettings(DecoderSettings):
     component: ClassVar[str] = "TranslateWorker"
 
     deadline_seconds: float = Field(
-        20.0, gt=0, description="deadline of a request; the session asks again"
+        20.0, gt=0, description="deadline of a request; the session retries it"
     )
 
     @property

@@ -34,15 +34,15 @@ class ProtocolCapabilities:
     page: str
     partials: str = _can("text of the open segment that may still change")
     committed: str = _can("text that will not change, before its segment or recording ends")
-    turns: str = _can("where speech, or a turn, ends")
-    language: str = _can("one language instead of detecting it")
+    turns: str = _can("the end of speech, or of a turn")
+    language: str = _can("a fixed language instead of detection")
     keywords: str = _can("names and words that may occur")
-    words: str = _can("times of words")
-    confidence: str = _can("how sure the model is")
-    speakers: str = _can("who speaks")
-    translations: str = _can("the text in other languages")
+    words: str = _can("words with their times")
+    confidence: str = _can("the model's confidence")
+    speakers: str = _can("speaker labels")
+    translations: str = _can("translations of the text")
     channels: str = _can("several channels on one connection")
-    resume: str = _can("a session outlives its connection")
+    resume: str = _can("resuming a session on another connection")
     features: str = _can("features from the client instead of samples")
 
 

@@ -145,8 +145,8 @@ async def test_samples_come_in_many_forms(source: Any) -> None:
         (b"odd", "ended within a sample"),
         (np.zeros((10, 2), np.int16), r"one channel, of shape \(samples,\), not \(10, 2\)"),
         (np.zeros(10, np.int32), "int16 or floats in .*, not int32"),
-        (["text"], "the source gave a str; it must give bytes or arrays"),
-        (7, "a int is no source of audio; it must be a path"),
+        (["text"], "the source yielded a str; it must yield bytes or arrays"),
+        (7, "a int is not an audio source; use a path"),
         ("missing.wav", "no such audio file: missing.wav"),
     ],
 )
@@ -312,7 +312,7 @@ async def test_nobody_there_is_told_from_a_session_that_was_lost() -> None:
         with pytest.raises(ConnectionLost, match="closed the connection"):
             async for _ in Client(url).stream(BYTES):
                 pass
-    with pytest.raises(BadRequest, match="urls has no address"):
+    with pytest.raises(BadRequest, match="urls is empty"):
         Client([])
 
 

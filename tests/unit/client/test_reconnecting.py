@@ -182,7 +182,7 @@ async def test_what_was_sent_is_forgotten_beyond_a_limit_and_that_is_said() -> N
     packet = await kept.packet(200)
     assert packet is not None
     assert np.frombuffer(packet, "<i2").tolist() == [n for n in range(20, 30) for _ in range(10)]
-    with pytest.raises(ConnectionLost, match="from sample 50 is needed again"):
+    with pytest.raises(ConnectionLost, match="server needs its audio from sample 50"):
         await kept.packet(50)
     kept.finish()
     assert await kept.packet(300) is None

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from auricle.cli import main
 from auricle.client.events import StreamEvent
-from auricle.client.report import ToldSegments, check_report, write_report
+from auricle.client.report import ReportSegments, check_report, write_report
 from auricle.core.errors import BadRequest
 from auricle.protocol.stream import Final, SpeakerPart, Speakers, Translation, Word, Words
 
@@ -46,9 +46,9 @@ DIALOGUE: list[StreamEvent] = [
 
 
 def written(tmp_path: Path, events: Sequence[StreamEvent]) -> str:
-    told = ToldSegments()
+    told = ReportSegments()
     for event in events:
-        told.heard(event)
+        told.add(event)
     path = tmp_path / "report.html"
     write_report(path, "a <b>.wav", SAMPLES, told.segments())
     return path.read_text()
@@ -123,7 +123,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     )
     assert re.findall(r'<p class="note">(.*?)</p>', page) == [
         "Word times are coarse: the aligner lacks the language.",
-        "No speakers: no speech was found.",
+        "No speakers: no speech was detected.",
         "Not translated into Spanish: something_new.",
         "No word times: no answer in time.",
     ]

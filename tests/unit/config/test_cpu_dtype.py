@@ -49,8 +49,8 @@ def test_all_components_have_the_type_of_the_machine(
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        (["--Common.discovery=etcd"], "of one machine, but discovery is etcd"),
-        (["--EncodeWorker.device=cuda"], "for CPUs, but device is cuda"),
+        (["--Common.discovery=etcd"], "works on one machine only, but discovery is etcd"),
+        (["--EncodeWorker.device=cuda"], "works on CPUs only, but device is cuda"),
     ],
 )
 def test_it_is_refused_where_machines_may_differ_and_on_gpus(

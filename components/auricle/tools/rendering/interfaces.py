@@ -1,4 +1,4 @@
-"""Writes what is generated from the code of ways in and of settings: `make interfaces`."""
+"""Writes the pages and types that are generated from protocols and settings: `make interfaces`."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ from auricle.launcher.options import Option, options
 _TOP = f"""\
 # Settings
 
-Written by `make interfaces` from the settings' own declarations; not to be edited.
+`make interfaces` writes this page from the declarations of the settings; do not edit it.
 
-A config file is YAML: sections, and in each the keys below. `{COMMON}` is for all components; what
-a component's own section says goes before it, and the command line before both, as in
-`--Frontend.port=9000`. Every component takes the keys of `{COMMON}` in its own section too, but
-for `placement` and `block_size`, which must be the same everywhere. A start fails with an
+A config file is YAML: sections, and in each the keys below. `{COMMON}` applies to all components; a
+component's own section overrides it, and the command line overrides both, as in
+`--Frontend.port=9000`. Every component accepts the keys of `{COMMON}` in its own section, except
+`placement` and `block_size`, which must be the same everywhere. A start fails with an
 error that names every unknown key and every value out of bounds; `auricle check-config FILE` also
 checks the files that the settings name, without starting anything.
 
-Names end in their units. `null` stands for a value that is not set.
+Names end in their units. `null` means that a value is not set.
 
 """
 _ABOUT = {
-    COMMON: "Of all components.",
-    "Frontend": "What clients reach: see [limits](limits.md) and [ways in](ways_in.md).",
-    "DynamoFrontend": "The unmodified `python -m dynamo.frontend`, where a graph has one.",
-    "Processor": "Sessions: what is decoded when, and what of it is committed.",
-    "EncodeWorker": "The encoder pool; [embeddings](embeddings.md) says where they are kept.",
+    COMMON: "Settings of all components.",
+    "Frontend": "The server for clients: see [limits](limits.md) and [protocols](ways_in.md).",
+    "DynamoFrontend": "The unmodified `python -m dynamo.frontend`, if a graph has one.",
+    "Processor": "Sessions: when audio is decoded, and when text is committed.",
+    "EncodeWorker": "The encoder pool, which keeps [embeddings](embeddings.md).",
     "PdWorker": "The pool of vLLM's engines; [GPUs](gpu.md) has the arithmetic.",
-    "Planner": "What sizes the pools: see [planner](planner.md).",
-    KUBERNETES: "Of `auricle render` only: the cluster for which it writes manifests.",
+    "Planner": "The autoscaler of the pools: see [planner](planner.md).",
+    KUBERNETES: "Only for `auricle render`: the cluster for which it writes manifests.",
 }
 
 
@@ -67,7 +67,7 @@ def sections() -> Mapping[str, type[BaseModel]]:
 
 
 def own_options(kind: type[BaseModel]) -> list[Option]:
-    """Return the options of a section without those that it has from `Common` as they are."""
+    """Return the options of a section without those that equal `Common`'s."""
     common = {} if kind is CommonSettings else options(CommonSettings)
     return [option for key, option in options(kind).items() if common.get(key) != option]
 
@@ -83,7 +83,7 @@ def _section(name: str) -> Iterator[str]:
     if name in _ABOUT:
         yield _ABOUT[name]
         yield ""
-    yield "| key | type | default | unit | what it is |"
+    yield "| key | type | default | unit | meaning |"
     yield "|---|---|---|---|---|"
     for option in own_options(sections()[name]):
         takes = f"{option.takes}{', ' if option.bounds else ''}{option.bounds}"
@@ -93,7 +93,7 @@ def _section(name: str) -> Iterator[str]:
 
 
 def _default(value: object) -> str:
-    """Return a default as YAML has it."""
+    """Return a default in YAML."""
     if value == "":
         return "empty"
     if isinstance(value, PurePath):
@@ -156,7 +156,7 @@ def _type(given: Schema) -> str:
             return _TYPES[plain]
 
 
-# Writes docs/ways_in.md: what each way in can do, as its room declares it.
+# Writes docs/ways_in.md: the features that each protocol declares.
 
 WAYS = (
     stream.CAPABILITIES,
@@ -174,16 +174,16 @@ WAYS = (
     audiosocket.CAPABILITIES,
 )
 _WAYS_TOP = """\
-# What each way in can do
+# Features of each protocol
 
-Written by `make interfaces` from what the code of each way declares; not to be edited. All of them
-have the same recognizer behind them: the same audio gives the same words.
+`make interfaces` writes this page from the declarations of each protocol; do not edit it. All
+protocols use the same recognizer: the same audio gives the same words.
 
 """
 
 
 def ways_page() -> str:
-    """Return the page: a table of who can do what, and one of how that is spelt."""
+    """Return the page: tables of the features, and of their names in each protocol."""
     abilities = [field for field in dataclasses.fields(ProtocolCapabilities) if field.metadata]
     lines = [
         _row("", *(field.name for field in abilities)),
@@ -193,7 +193,7 @@ def ways_page() -> str:
             for way in WAYS
         ),
         "",
-        _row("", "what it is", "how it is asked for or told"),
+        _row("", "feature", "name in each protocol"),
         _row(*["---"] * 3),
         *(_row(f.name, f.metadata["means"], _spelt(f.name)) for f in abilities),
     ]
@@ -209,7 +209,7 @@ def _link(way: ProtocolCapabilities) -> str:
 
 
 def _spelt(ability: str) -> str:
-    """Return each word for an ability, with the ways that have it."""
+    """Return the names of a feature, with the protocols that use each."""
     ways: dict[str, list[str]] = {}
     for way in WAYS:
         if word := getattr(way, ability):

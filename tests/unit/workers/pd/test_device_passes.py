@@ -95,7 +95,7 @@ def test_a_cpu_has_no_graphs_and_nothing_to_schedule_ahead_of(
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"enforce_eager": True, "cudagraph_mode": "full"}, "enforce_eager leaves out .* CUDA gra"),
+        ({"enforce_eager": True, "cudagraph_mode": "full"}, "enforce_eager excludes .* CUDA gra"),
         ({"enforce_eager": True, "compilation_mode": "vllm_compile"}, "compilation_mode is vllm"),
         ({"cudagraph_mode": "piecewise"}, "piecewise needs compilation_mode vllm_compile"),
         ({"cudagraph_mode": "none", "cudagraph_capture_sizes": [8]}, "but cudagraph_mode is none"),
