@@ -1,4 +1,4 @@
 """Audio: decoding to samples, log-mel features, voice activity and segmentation.
 
-Nothing here uses Dynamo or awaits; CPU-heavy functions belong into worker threads.
+Nothing here uses Dynamo or awaits; run CPU-heavy functions in worker threads.
 """

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-SAMPLE_RATE = 16_000  # Hz; all audio has this rate once the frontend has decoded it
+SAMPLE_RATE = 16_000  # Hz; the rate of all audio behind the frontend's decoders
 HOP = 160  # samples from one mel frame to the next: 10 ms
 FFT = 400  # samples in the analysis window of one mel frame
-BINS = 128  # mel bins per frame, but for checkpoints that have fewer (`Geometry.mel_bins`)
+BINS = 128  # mel bins per frame; some checkpoints have fewer (`Geometry.mel_bins`)
 # A second's last frame becomes final this many samples after the end of the second.
 SETTLED = FFT // 2 - HOP
 

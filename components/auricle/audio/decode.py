@@ -1,4 +1,4 @@
-"""Decodes audio files to 16 kHz mono float32. Call it in worker threads, not on an event loop."""
+"""Decodes audio files to 16 kHz mono float32, in worker threads, not on an event loop."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Packets of log-mel features that the client computed itself.
+"""Packets of log-mel features that a client computed.
 
-A packet holds the frames of a segment that are new or have changed, computed as if the
+A packet holds the new or changed frames of a segment, computed as if the
 segment ended after `samples`. The last one or two frames reach beyond the audio received so
 far and change when more arrives (see mel.py), so the next packet repeats them.
 """
@@ -20,9 +20,9 @@ from auricle.core.errors import ProtocolError
 _HEADER = struct.Struct("<QIII")
 _LAST = 1
 # Values of log10 energies floored at 1e-10, as docs/log_mel.md defines them; full-scale samples
-# give at most about 5. Beyond, a value is no energy, and would spoil its segment's maximum.
+# give at most about 5. Larger values are not energies, and would corrupt the segment's maximum.
 LEAST_VALUE, MOST_VALUE = -10.01, 10.0
-# The session's time is what the client says it is, so it is bounded.
+# The client sets the session's time, so it is bounded.
 MAX_SESSION_SECONDS = 24 * 3600
 DTYPES = ("float32", "float16")
 
@@ -55,7 +55,7 @@ class FeaturePacket(msgspec.Struct, frozen=True):
 def pack(
     segment_start: int, first_frame: int, samples: int, frames: Frames, *, last: bool, dtype: str
 ) -> bytes:
-    """Encode a packet as a client sends it; `dtype` is one of `DTYPES`."""
+    """Encode a packet as a client does; `dtype` is one of `DTYPES`."""
     header = _HEADER.pack(segment_start, first_frame, samples, _LAST if last else 0)
     return header + frames.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
 
@@ -95,7 +95,7 @@ def unpack(data: bytes, dtype: str) -> FeaturePacket:
 
 
 def final_frames(samples: int) -> int:
-    """Return how many of a segment's frames are final once it has `samples` samples."""
+    """Return the number of final frames of a segment with `samples` samples."""
     return max(0, (samples - FFT // 2) // HOP + 1)
 
 
@@ -104,6 +104,6 @@ def check_features(packet: FeaturePacket, max_segment_seconds: float) -> None:
     limit = int(max_segment_seconds * SAMPLE_RATE)
     if packet.samples > limit or (packet.samples == limit and not packet.last):
         raise ProtocolError(
-            f"a segment of features may have {max_segment_seconds:g} s; end it before, at a "
-            "pause if there is one"
+            f"a segment of features may have {max_segment_seconds:g} s: end it earlier, at a "
+            "pause if possible"
         )

@@ -19,14 +19,11 @@ import numpy.typing as npt
 
 from auricle.audio.constants import BINS, FFT, HOP, SAMPLE_RATE, Frames
 
-# What a log-mel is made with: a window and filters, equal to transformers' own.
-#
-# Importing those would cost a process that runs no model seconds of its start, and PyTorch's
-# memory.
-
+# Window and filters equal transformers' own. Importing transformers would cost a process without a
+# model seconds at startup, and PyTorch's memory.
 Table = npt.NDArray[np.float64]
 
-# Slaney's scale is linear up to 1 kHz, which is 15 mels, and logarithmic from there on.
+# Slaney's scale is linear up to 1 kHz, which is 15 mels, and logarithmic above.
 _LINEAR_HERTZ, _LINEAR_MELS = 1000.0, 15.0
 
 
@@ -37,7 +34,7 @@ def mel_tables(bins: int) -> tuple[Table, Table]:
     half = SAMPLE_RATE / 2
     top = _LINEAR_MELS + np.log(half / _LINEAR_HERTZ) * (27.0 / np.log(6.4))
     corners = _hertz(np.linspace(0.0, top, bins + 2))
-    # All of the same area.
+    # All triangles have the same area.
     area = 2.0 / (corners[2:] - corners[:-2])
     return window, _triangles(corners, FFT) * area
 
@@ -51,7 +48,7 @@ def htk_filters(bins: int, fft: int) -> Table:
 
 
 def _triangles(corners: Table, fft: int) -> Table:
-    """Return triangles between neighbours of `corners`, in Hz, as high as 1."""
+    """Return triangles of height 1 between neighbours of `corners`, in Hz."""
     slopes = corners - np.linspace(0.0, SAMPLE_RATE / 2, fft // 2 + 1)[:, None]
     widths = np.diff(corners)
     rising, falling = -slopes[:, :-2] / widths[:-1], slopes[:, 2:] / widths[1:]
@@ -132,13 +129,12 @@ class IncrementalLogMel:
     def before_silence(self, samples: int, silence: int, further: int) -> tuple[Frames, float]:
         """Compute the features as if `silence` zeros followed `samples`, and then the end.
 
-        Returns frames of (samples / 160, rounded up) + `further`, and the maximum of those before
-        the end: behind it there are none, and what is returned for them means nothing. `samples`
-        are those received.
+        Returns frames of (samples / 160, rounded up) + `further`, and the maximum of the frames
+        before the end; frames behind the end are meaningless. `samples` is the number received.
         """
         self._finish_blocks(samples)
         count = -(-samples // HOP) + further
-        # As many zeros as these frames reach into, or fewer, where the end is reflected.
+        # The zeros that these frames cover, or fewer, where the end is reflected.
         zeros = min(silence, FFT + further * HOP)
         own, self._samples = self._samples, np.concatenate([self._samples, np.zeros(zeros)])
         try:
@@ -157,7 +153,7 @@ class IncrementalLogMel:
         return _blocks_of_frames(slices, self._bins)[: count - start]
 
     def _finish_blocks(self, samples: int) -> None:
-        """Compute the blocks whose last frame no later sample can change."""
+        """Compute the blocks that no later sample can change."""
         final = max(0, (samples - _HALF) // HOP + 1) // _BLOCK
         while (begin := len(self._final)) < final:
             end = min(final, begin + _AT_ONCE)
@@ -186,7 +182,7 @@ class IncrementalLogMel:
         return slices
 
     def _drop_until(self, sample: int) -> None:
-        """Discard samples that only final frames needed (a reflected end may reach back 200)."""
+        """Discard samples that only final frames use (a reflected end may reach back 200)."""
         keep_from = sample - FFT
         if keep_from - self._dropped > SAMPLE_RATE:
             self._samples = self._samples[keep_from - self._dropped :]
@@ -199,19 +195,13 @@ def normalise(frames: Frames, floor: float) -> Frames:
     return scaled
 
 
-# Incremental log-mel of Gemma 4, of which every frame is final as soon as it is there.
-#
-# Universal Speech Model features: 16 kHz, frames of 320 samples every 160, 128 HTK mel bins of the
-# magnitudes of a 512-point FFT, natural logarithm of what is 0.001 more. Frame k covers samples
-# 160k−160 … 160k+159, silence before the first, and is there once sample 160k+160 has arrived.
-# Nothing depends on the maximum of the segment, so nothing is clamped.
-
+# Features of Gemma 4 (Universal Speech Model): 16 kHz, frames of 320 samples every 160, 128 HTK mel
+# bins of the magnitudes of a 512-point FFT, natural logarithm after adding 0.001. Frame k covers
+# samples 160k−160 … 160k+159, with silence before the first, and is final once sample 160k+160 has
+# arrived. Nothing depends on the segment's maximum, so nothing is clamped.
 _LENGTH = 2 * HOP  # samples of a frame
 _FFT = 512
 _FLOOR = 1e-3
-# As in mel.py: matrix products of one shape round alike, however the client cut its packets.
-
-
 # A periodic Hann window, in the precision of the published one.
 _WINDOW = (0.5 - 0.5 * np.cos(2.0 * np.pi * np.arange(_LENGTH) / _LENGTH)).astype(np.float32)
 
@@ -237,10 +227,10 @@ class SemicausalLogMel:
         self._padded = np.concatenate([self._padded, pcm.astype(np.float64)])
 
     def frames(self, samples: int) -> tuple[Frames, float]:
-        """Return the frames that are there after `samples`, and -inf: nothing is clamped.
+        """Return the final frames after `samples`, and -inf, as nothing is clamped.
 
         They are float32 of shape ((samples - 1) // 160, 128). Raises ValueError if `samples`
-        exceeds those received or does not make a frame.
+        exceeds the samples received or is too small for a frame.
         """
         if samples > self.samples:
             raise ValueError(f"{samples} samples requested, {self.samples} received")
@@ -265,7 +255,7 @@ class SemicausalLogMel:
         return log_mel[:count]
 
     def _drop_until(self, padded: int) -> None:
-        """Discard samples that only whole blocks needed, a second or more at a time."""
+        """Discard samples that only whole blocks use, a second or more at a time."""
         if padded - self._dropped > SAMPLE_RATE:
             self._padded = self._padded[padded - self._dropped :]
             self._dropped = padded

@@ -16,24 +16,23 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import check_rate
 from auricle.core.errors import ProtocolError
 
-# Resamples a live stream to 16 kHz with little delay: the same samples however it is cut.
-#
-# soxr filters in long blocks: it holds back 64 ms of 8 kHz audio in the mean, 115 at worst, and 21
-# and 37 of 24 or 48 kHz. At the rates of telephones and browsers 16 kHz is a short period of the
-# client's rate, and a plain filter costs little: one product of matrices per packet.
+# Resampling of live streams with little delay, independent of the packet sizes. soxr filters in
+# long blocks: it holds back 64 ms of 8 kHz audio on average, 115 at worst, and 21 and 37 of 24 or
+# 48 kHz. At the rates of telephones and browsers 16 kHz has a short period of the client's rate,
+# and a plain filter is cheap: one matrix product per packet.
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 
-# Of the lower of the two bandwidths, as soxr's HQ: what lies below passes unchanged.
+# Share of the lower bandwidth that passes unchanged, as in soxr's HQ.
 _PASSBAND = 0.913
 _STOPBAND_DB = 80.0
-# Outputs per product: of fewer the overhead counts, of more the wait for them (1 ms each 16).
+# Outputs per product: fewer increase the overhead, more increase the delay (1 ms per 16).
 _BLOCK = 16
-# Of a rate with a longer period the matrix is large and its outputs come late: soxr has those.
+# For a longer period the matrix is large and its outputs are late: soxr resamples those.
 _LONGEST_PERIOD = 8
-# Products of 16-bit samples and taps of so many bits, and their sums, are exact in float64: in
-# whatever order a processor adds them, and however a stream is cut, they are the same.
+# Products of 16-bit samples and taps with this many bits, and their sums, are exact in float64: the
+# result depends neither on the order of additions nor on the packet sizes.
 _TAP_BITS = 24
 
 
@@ -41,24 +40,24 @@ class Resampler(Protocol):
     """Converts a stream of float32 samples to 16 kHz. Not thread-safe."""
 
     def resample_chunk(self, x: Float32, last: bool = False) -> Float32:
-        """Convert the next samples, of shape (samples,); `last` gives what is still held, too."""
+        """Convert the next samples, of shape (samples,); `last` also returns held samples."""
 
 
 def stream_resampler(rate: int) -> Resampler:
-    """Return the one for a stream of `rate` Hz."""
+    """Return the resampler for a stream of `rate` Hz."""
     common = gcd(rate, SAMPLE_RATE)
     if max(rate, SAMPLE_RATE) // common <= _LONGEST_PERIOD:
         return PolyphaseResampler(rate)
-    # In int16 soxr would add dither, noise that is another one in each stream: the same audio would
-    # give two sessions two texts.
+    # In int16 soxr would add dither, which differs between streams: the same audio would give
+    # different texts in two sessions.
     in_blocks: Resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
     return in_blocks
 
 
 class _Filter(NamedTuple):
-    """`taps` is float64 (window, outputs): a window of inputs times it are a block's outputs.
+    """A window of inputs times `taps`, float64 (window, outputs), is a block of outputs.
 
-    A block's first output lies `ahead` inputs after its window's first; the next block's window
+    A block's first output is `ahead` inputs after its window's first; the next block's window
     begins `step` inputs later.
     """
 
@@ -71,7 +70,7 @@ class _Filter(NamedTuple):
 def _filter(rate: int) -> _Filter:
     """Design the low-pass: a sinc under Kaiser's window (Oppenheim and Schafer, section 7.6).
 
-    Its formulas give the window's shape and length for a stop band and a transition's width.
+    The window's shape and length follow from the stop band and the width of the transition.
     """
     bandwidth = min(rate, SAMPLE_RATE) / 2
     transition = (1 - _PASSBAND) * bandwidth
@@ -83,7 +82,7 @@ def _filter(rate: int) -> _Filter:
     periods = max(1, _BLOCK // up)
     outputs, step = periods * up, periods * down
     window = step - down // up + 2 * ahead + 1
-    # Seconds from an output to an input.
+    # The time from an output to an input, in seconds.
     apart = (np.arange(window)[:, None] - ahead) / rate - np.arange(outputs) / SAMPLE_RATE
     within = np.clip(1 - (apart / half) ** 2, 0, None)
     beta = 0.1102 * (_STOPBAND_DB - 8.7)
@@ -94,7 +93,7 @@ def _filter(rate: int) -> _Filter:
 
 
 class PolyphaseResampler:
-    """Resamples by a finite filter: its delay is half its length, 4 ms (8 ms from 8 kHz)."""
+    """Resamples with a finite filter; its delay is half its length, 4 ms (8 ms from 8 kHz)."""
 
     def __init__(self, rate: int) -> None:
         self._filter = _filter(rate)
@@ -103,7 +102,7 @@ class PolyphaseResampler:
         self._received = self._given = 0
 
     def resample_chunk(self, x: Float32, last: bool = False) -> Float32:
-        """Convert the next samples, of shape (samples,); `last` gives what is still held, too."""
+        """Convert the next samples, of shape (samples,); `last` also returns held samples."""
         self._received += len(x)
         taps, ahead, step = self._filter
         window, outputs = taps.shape
@@ -139,7 +138,7 @@ class PcmStream:
     def __init__(self, sample_rate: int, encoding: str = "pcm_s16le", skip: int = 0) -> None:
         """`sample_rate` is in Hz (BadRequest if unsupported); `encoding` is one of `ENCODINGS`.
 
-        The first `skip` 16 kHz samples are converted and left out.
+        The first `skip` 16 kHz samples are converted and dropped.
         """
         check_rate(sample_rate)
         self._skip = skip
@@ -158,7 +157,7 @@ class PcmStream:
         return self._convert(np.frombuffer(data[:whole], "<i2"), last=False)
 
     def end(self) -> Int16:
-        """Return the samples the resampler still holds. Raises ProtocolError on half a sample."""
+        """Return the samples that the resampler holds. Raises ProtocolError on half a sample."""
         if self._odd:
             raise ProtocolError(
                 "the audio ended on an odd number of bytes; pcm_s16le has two bytes per sample"
@@ -171,9 +170,9 @@ class PcmStream:
             samples = np.clip(np.rint(found), -32768, 32767).astype(np.int16)
         if not self._skip:
             return samples
-        left_out = min(self._skip, len(samples))
-        self._skip -= left_out
-        return samples[left_out:]
+        dropped = min(self._skip, len(samples))
+        self._skip -= dropped
+        return samples[dropped:]
 
 
 @lru_cache(maxsize=2)

@@ -1,8 +1,8 @@
 """Decodes recordings of any common format to blocks of 16 kHz mono int16, in constant memory.
 
-The input is untrusted: run this in a process of its own
-(frontend/recordings/decoding_process.py). Work is proportional to the packets of the file and
-to the samples in them, and both are limited.
+The input is untrusted: run this in a separate process
+(frontend/recordings/decoding_process.py). The work is proportional to the packets of the file and
+their samples, and both are limited.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from auricle.audio.decode import MAX_RATE, MIN_RATE, Float32
 from auricle.audio.pcm import Int16, to_int16
 from auricle.core.errors import AudioTooLong, TooCostly, UndecodableAudio
 
-# Gathers samples that come in pieces of any size into blocks of one size. No I/O.
-
 
 class Blocks:
-    """One stream's samples, float32. Each sample is copied once, however small its piece.
+    """Collects float32 samples from pieces of any size into blocks of `size` samples.
 
-    `size` is in samples.
+    Each sample is copied once.
     """
 
     def __init__(self, size: int) -> None:
@@ -39,7 +37,7 @@ class Blocks:
         self._filled = 0
 
     def push(self, samples: Float32) -> Iterator[Float32]:
-        """Take samples, shape (n,), and yield the blocks they fill, shape (size,)."""
+        """Append samples, shape (n,), and yield the full blocks, shape (size,)."""
         while len(samples):
             taken = samples[: len(self._block) - self._filled]
             self._block[self._filled : self._filled + len(taken)] = taken
@@ -49,51 +47,46 @@ class Blocks:
                 yield self.rest()
 
     def rest(self) -> Float32:
-        """Return the samples that fill no block yet, and forget them."""
+        """Remove and return the samples of the incomplete block."""
         rest = self._block[: self._filled].copy()
         self._filled = 0
         return rest
 
 
-# Channels that are heard apart. No I/O.
-
-
 @dataclass
 class PickedChannel:
-    """One channel of a recording that may have `most`. `count` is how many it has, once known."""
+    """Selects one of at most `most` channels; `count` is the actual number once known."""
 
     number: int
     most: int
     count: int = 0
 
     def found(self, channels: int, name: str) -> None:
-        """The recording, whose file has this name, has so many channels from here on.
+        """Record the number of `channels` in the following frames of the file `name`.
 
-        Raises TooCostly if those are more than `most`, and UndecodableAudio if they were others
-        before: then nobody could say which is which.
+        Raises TooCostly above `most`, and UndecodableAudio if the number changes: the channels
+        could not be matched.
         """
         if channels > self.most:
             raise TooCostly(
-                f"{name} has {channels} channels; {self.most} can be transcribed apart "
+                f"{name} has {channels} channels; at most {self.most} are transcribed separately "
                 "(max_channels)"
             )
         if self.count not in (0, channels):
             raise UndecodableAudio(
-                f"{name} has {self.count} channels and then {channels}; they cannot be told apart"
+                f"{name} has {self.count} channels and then {channels}; they cannot be matched"
             )
         self.count = channels
 
 
-# Opens an untrusted recording with FFmpeg: which containers and codecs, and nothing else.
-#
-# FFmpeg gets the open file, never a path: many formats (concat, HLS, SDP, ...) refer to other
-# files, which it would read. Tracks that are not the decoded one (video, subtitles, cover art,
-# attachments) are neither probed by their decoders nor passed on.
+# FFmpeg opens an untrusted recording, with these containers and codecs only. It gets the open
+# file, never a path: many formats (concat, HLS, SDP, ...) refer to other files, which it would
+# read. Other tracks (video, subtitles, cover art, attachments) are neither probed nor passed on.
 
 FORMATS = "WAV, FLAC, MP3, Ogg, MP4/M4A, WebM/MKV, AAC, AIFF, AMR, WMA, AVI, MPEG, AU or CAF"
 # Demuxers of formats that contain their audio, rather than refer to other files.
 _CONTAINERS = "aac,aiff,amr,asf,au,avi,caf,flac,matroska,mov,mp3,mpeg,mpegts,ogg,w64,wav"
-# Decoders of speech and music as they are recorded and sold, by FFmpeg's names.
+# Decoders of common speech and music formats, by FFmpeg's names.
 CODECS = frozenset(
     (
         *("aac", "aac_latm", "ac3", "eac3", "alac", "amrnb", "amrwb", "flac", "gsm", "gsm_ms"),
@@ -104,7 +97,7 @@ CODECS = frozenset(
         *("pcm_s24le", "pcm_s32be", "pcm_s32le", "pcm_u8"),
     )
 )
-# Samples per channel in one frame: more than any encoder writes, and few enough to allocate.
+# Samples per channel in one frame: more than any encoder writes, and still allocatable.
 _MAX_FRAME_SAMPLES = 1 << 20
 # Formats whose length FFmpeg estimates from the bit rate of their beginning.
 _ESTIMATED = frozenset({"aac", "mp3", "mpeg", "mpegts"})
@@ -114,7 +107,7 @@ _ESTIMATED = frozenset({"aac", "mp3", "mpeg", "mpegts"})
 class AudioTrack:
     """The first audio track of an open container.
 
-    `stated_seconds` is the length that the header states; None if it states none.
+    `stated_seconds` is the length in the header; None if it has none.
     """
 
     container: InputContainer
@@ -126,9 +119,9 @@ class AudioTrack:
 def open_track(file: BinaryIO, name: str, max_streams: int) -> Iterator[AudioTrack]:
     """Open a recording; `file` must stay open while the block runs.
 
-    `name` is the client's file name, for error messages. Raises UndecodableAudio if the
-    container or the codec is not one of ours or there is no audio, and TooCostly if there are
-    more than `max_streams` tracks. MemoryError is passed on.
+    `name` is the client's file name, for error messages. Raises UndecodableAudio for an unsupported
+    container or codec or a file without audio, TooCostly above `max_streams` tracks, and
+    MemoryError.
     """
     try:
         container = av.open(
@@ -143,7 +136,7 @@ def open_track(file: BinaryIO, name: str, max_streams: int) -> Iterator[AudioTra
         )
     except MemoryError:
         raise
-    except (av.error.FFmpegError, OSError):  # the latter of another file, or of a seek before 0
+    except (av.error.FFmpegError, OSError):  # OSError: another file, or a seek before 0
         raise UndecodableAudio(f"{name} is not readable as {FORMATS}") from None
     with container:
         if len(container.streams) > max_streams:
@@ -160,7 +153,7 @@ def _track(container: InputContainer, name: str) -> AudioTrack:
     stream = container.streams.audio[0]
     context = stream.codec_context
     if context is None or context.codec.name not in CODECS:
-        raise UndecodableAudio(f"{name} has audio of a codec that is not decoded here")
+        raise UndecodableAudio(f"{name} has audio of an unsupported codec")
     context.options = {
         "codec_whitelist": context.codec.name,
         "max_samples": str(_MAX_FRAME_SAMPLES),
@@ -176,18 +169,18 @@ def _track(container: InputContainer, name: str) -> AudioTrack:
 
 
 def _refuse_other_file(_url: str, _flags: int, _options: dict[str, str]) -> NoReturn:
-    """Refuse, as FFmpeg's `io_open` callback, to open a file that the recording refers to."""
+    """FFmpeg's `io_open` callback: reject other files that a recording refers to."""
     raise PermissionError("a recording must be one file")
 
 
-# Source audio per block: short enough to stop quickly, long enough that C code does the work.
+# Source audio per block: short enough to stop quickly, long enough that C code dominates.
 BLOCK_SECONDS = 10
 MAX_CHANNELS = 32
-# A track may change its sample rate midway (broadcasts do); each change makes a new resampler.
+# A track may change its sample rate (broadcasts do); each change creates a new resampler.
 _MAX_RATE_CHANGES = 100
-# Packets before their number is compared with the audio in them: tables, headers, silence.
+# Packets that are not compared with their audio: tables, headers, silence.
 _FREE_PACKETS = 1_000
-# What a sample of each type is multiplied by to lie in [-1, 1].
+# Factors that scale samples of each type to [-1, 1].
 _SCALES = {
     **{"u1": np.float32(2.0**-7), "i2": np.float32(2.0**-15), "i4": np.float32(2.0**-31)},
     **{"i8": np.float32(2.0**-63), "f4": np.float32(1.0), "f8": np.float32(1.0)},
@@ -195,7 +188,7 @@ _SCALES = {
 
 
 class RecordingLimits(msgspec.Struct, frozen=True):
-    """What a recording may have; the names in messages are settings of the frontend.
+    """Limits of a recording; error messages name the frontend's settings.
 
     `seconds` of audio, `tracks` of any kind, `channel_rate` samples per second of all channels
     together, and `packets_per_second` of audio decoded so far.
@@ -236,8 +229,8 @@ class _Decoding:
         self._limits = limits
         self._packets = 0
         self._seconds = 0.0  # decoded, of source audio
-        # (begin, samples): of the current sample rate. Added frame by frame, seconds would drift,
-        # and a recording of exactly the longest length would be too long.
+        # (begin, samples) at the current sample rate. Seconds added frame by frame would drift, and
+        # a recording of exactly the maximum length would be too long.
         self._since = (0.0, 0)
         self._form = (0, 0)  # sample rate and channels of the last frame
         self._rate_changes = 0
@@ -253,7 +246,7 @@ class _Decoding:
                     yield self._checked(steady.end())
                 steady = _SteadyRate(frame.sample_rate)
                 self._since = (self._seconds, 0)
-            for block in steady.push(self._heard(frame)):
+            for block in steady.push(self._samples(frame)):
                 yield self._checked(block)
             begin, samples = self._since
             self._since = (begin, samples + frame.samples)
@@ -263,14 +256,14 @@ class _Decoding:
             raise self._damaged() if self._broken else self._without_audio()
         yield self._checked(steady.end())
 
-    def _heard(self, frame: av.AudioFrame) -> Float32:
+    def _samples(self, frame: av.AudioFrame) -> Float32:
         return mono(frame, None if self._picked is None else self._picked.number)
 
     def _frames(self) -> Iterator[av.AudioFrame]:
-        """Yield the track's frames, which have samples and a form that can be used.
+        """Yield the track's frames with samples, after checking their form.
 
-        A recording may be cut off at either end, within a packet. Damage in its middle is an
-        error, since words would be missing from the text without anybody knowing.
+        A recording may be truncated at either end, within a packet. Damage in its middle is an
+        error, since words would be missing from the text without notice.
         """
         for packet in self._packets_of_track():
             try:
@@ -284,13 +277,13 @@ class _Decoding:
                 if not isinstance(frame, av.AudioFrame) or not frame.samples:
                     continue
                 self._check_form(frame.sample_rate, frame.layout.nb_channels)
-                if (self._broken and self._seconds) or self._lacks_some_before(frame):
+                if (self._broken and self._seconds) or self._has_gap_before(frame):
                     raise self._damaged()
                 self._broken = False
                 yield frame
 
-    def _lacks_some_before(self, frame: av.AudioFrame) -> bool:
-        """Whether samples were passed over: FFmpeg skips damaged frames of FLAC in silence."""
+    def _has_gap_before(self, frame: av.AudioFrame) -> bool:
+        """Whether samples were skipped: FFmpeg silently skips damaged frames of FLAC."""
         if self._track.container.format.name != "flac" or frame.pts is None:
             return False
         if self._rate_changes > 1:  # positions are in samples of the first rate
@@ -311,7 +304,7 @@ class _Decoding:
                 yield packet
         except MemoryError:
             raise
-        except (av.error.FFmpegError, OSError):  # the latter of a seek to where no file has bytes
+        except (av.error.FFmpegError, OSError):  # OSError: a seek beyond the file
             raise self._damaged() from None
 
     def _checked(self, block: Float32) -> Int16:
@@ -379,7 +372,7 @@ class _SteadyRate:
 
 
 def mono(frame: av.AudioFrame, channel: int | None = None) -> Float32:
-    """Return a frame's samples, float32 (samples,) in [-1, 1]: a channel, or the mean of all."""
+    """Return a frame's samples, float32 (samples,) in [-1, 1]: one channel, or their mean."""
     samples: npt.NDArray[Any] = frame.to_ndarray()
     if channel is not None:
         planar = frame.format.is_planar

@@ -1,4 +1,4 @@
-"""Decides where a segment ends: one rule for live sessions and recordings. No I/O.
+"""Segmentation: one rule for live sessions and recordings. No I/O.
 
 A segment ends at the end of speech. A long segment ends at the next pause, and at its maximum
 length it is cut at the quietest point before that.
@@ -15,8 +15,6 @@ import numpy.typing as npt
 from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_float
 
-# Finds the quietest point of a signal, where a segment can be cut.
-
 _SMOOTH_FRAMES = 20  # 200 ms: longer than the closure of a plosive
 
 
@@ -30,7 +28,7 @@ def frame_energy_db(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]
 
 
 def quietest_point(samples: npt.NDArray[np.float32]) -> int:
-    """Return the middle sample of the quietest 200 ms; of equally quiet ones, the latest.
+    """Return the middle sample of the quietest 200 ms; the latest of equally quiet ones.
 
     Returns the length of `samples` if they are no longer than 200 ms.
     """
@@ -55,13 +53,13 @@ class Mark:
 
 
 def after_cut(marks: Sequence[Mark], offset: int) -> list[Mark]:
-    """Return the marks of the segment that begins at `offset` of the one with these `marks`."""
+    """Return the marks of the segment that begins at `offset`, relative to its start."""
     return [Mark(m.offset - offset, m.ends_speech) for m in marks if m.offset > offset]
 
 
 @dataclass(frozen=True)
 class SegmentLimits:
-    """When a segment must end; all values are in samples.
+    """The limits of a segment, in samples.
 
     A segment ends at the first pause after `pause_after`. If none comes, it is cut at the
     quietest point of the `search` samples before `maximum`.
@@ -87,7 +85,7 @@ class SegmentLimits:
         pcm: Callable[[int, int], Int16],
         not_before: int = 0,
     ) -> int | None:
-        """Return where a segment of so far `samples` samples ends, or None if it goes on.
+        """Return the end of a segment with `samples` samples so far, or None if it continues.
 
         `marks` are in order. The answer does not depend on what follows the segment's end. For
         `pcm` and `not_before` see `forced_cut`.

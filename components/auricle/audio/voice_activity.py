@@ -2,9 +2,9 @@
 
 The model is a small recurrent network over frames of 512 samples (32 ms) at
 16 kHz, each preceded by the last 64 samples of the frame before
-(https://github.com/snakers4/silero-vad). Its wheel has the network in two forms, which give the
-same values: for a frame of each of many streams, and for many frames of one stream. Only these
-model files are used: importing the package would load torch into a process that does not need it.
+(https://github.com/snakers4/silero-vad). Its wheel has the network in two equivalent forms: for one
+frame of many streams, and for many frames of one stream. Only these model files are used, because
+importing the package would load torch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from auricle.audio.pcm import Int16, to_float
 VAD_FRAME = 512  # samples
 _CONTEXT = 64  # samples
 _STATE = (2, 1, 128)
-# So many streams are heard one after the other. Together, a frame of three streams costs as much as
-# three frames of one stream do; a frame of one alone costs more than twice that.
+# Up to this number, streams are evaluated one after the other. In a batch, a frame of three streams
+# costs as much as three frames of one stream; a frame of one alone costs more than twice that.
 _FEW_STREAMS = 3
 _ONE_FRAME_FILE = "silero_vad_16k_op15.onnx"
 _SEQUENCE_FILE = "silero_vad_16k_sequence.onnx"
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass
 class VoiceState:
-    """One stream's recurrent state, and its samples that do not fill a frame yet."""
+    """One stream's recurrent state, and its samples of an incomplete frame."""
 
     recurrent: Floats = field(default_factory=lambda: np.zeros(_STATE, np.float32))
     context: Floats = field(default_factory=lambda: np.zeros(_CONTEXT, np.float32))
@@ -73,7 +73,7 @@ class VoiceActivityModel:
         return self._together(streams)
 
     def _together(self, streams: Sequence[tuple[VoiceState, Floats]]) -> list[Floats]:
-        """Frame i of all streams is one call of the network."""
+        """Evaluate frame i of all streams in one call of the network."""
         # Longest first, so that each step's rows are the first ones of the arrays.
         order = sorted(range(len(streams)), key=lambda at: -len(streams[at][1]))
         rows = [streams[at] for at in order]
@@ -98,7 +98,7 @@ class VoiceActivityModel:
 
 
 def _with_context(rows: Sequence[tuple[VoiceState, Floats]], steps: int) -> Floats:
-    """Return each row's frames, each after the end of the one before: (steps, rows, 576)."""
+    """Return each row's frames, each after the end of the previous one: (steps, rows, 576)."""
     inputs = np.zeros((steps, len(rows), _CONTEXT + VAD_FRAME), np.float32)
     for row, (state, frames) in enumerate(rows):
         count = len(frames)
@@ -110,10 +110,10 @@ def _with_context(rows: Sequence[tuple[VoiceState, Floats]], steps: int) -> Floa
 
 
 class VoiceActivitySequence:
-    """The network for one stream that is there already: a recording. Not thread-safe.
+    """The network for many frames of one stream, such as a recording. Not thread-safe.
 
-    It runs on one CPU thread, and takes a third of the CPU that frame after frame takes. Raises
-    ImportError if the silero-vad package is missing.
+    It runs on one CPU thread, and takes a third of the CPU of single frames. Raises ImportError if
+    the silero-vad package is missing.
     """
 
     def __init__(self) -> None:

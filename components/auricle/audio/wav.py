@@ -1,4 +1,4 @@
-"""WAV headers: of streams that begin with one, and for samples that have none. No I/O."""
+"""Reads WAV headers at the start of streams, and writes them for samples. No I/O."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from auricle.core.errors import UndecodableAudio, UnsupportedValue
 
-_LONGEST = 64 * 1024  # of a header, with whatever chunks lie before the audio
+_LONGEST = 64 * 1024  # bytes of a header, with the chunks before the audio
 _RIFF_BYTES = 12
 _CODES = {1: "pcm_s16le", 6: "pcm_alaw", 7: "pcm_mulaw"}
 _EXTENSIBLE = 0xFFFE
-_UNKNOWN_SIZE = (0, 0xFFFFFFFF)  # of a file that is written while it is sent
+_UNKNOWN_SIZE = (0, 0xFFFFFFFF)  # in a file that is sent while it is written
 
 
 @dataclass(frozen=True)
 class WavHeader:
-    """`encoding` is one of `audio.pcm.ENCODINGS`; `size` is that of the audio, None if unknown."""
+    """`encoding` is one of `audio.pcm.ENCODINGS`; `size` is the audio's, None if unknown."""
 
     encoding: str
     sample_rate: int
@@ -24,7 +24,7 @@ class WavHeader:
 
 
 class Opening:
-    """The begin of a stream, until it is known whether it has a WAV header."""
+    """The start of a stream, until a WAV header is found or excluded."""
 
     def __init__(self) -> None:
         self._held = bytearray()
@@ -32,7 +32,7 @@ class Opening:
         self._form: bytes | None = None
 
     def push(self, data: bytes) -> tuple[WavHeader | None, bytes] | None:
-        """Take bytes; return the header, or None without one, and the audio so far.
+        """Append bytes; return the header, or None without one, and the audio so far.
 
         Returns None while more bytes are needed. Raises UnsupportedValue for audio of another
         kind, UndecodableAudio for a malformed header.
@@ -68,12 +68,12 @@ class Opening:
 
 
 def is_wav(data: bytes) -> bool:
-    """Whether a file begins as a WAV file does."""
+    """Whether a file begins like a WAV file."""
     return len(data) >= _RIFF_BYTES and _may_be_wav(data[:_RIFF_BYTES])
 
 
 def wav_header(encoding: str, sample_rate: int, size: int) -> bytes:
-    """Return the header of `size` bytes of samples, which follow it."""
+    """Return the header for `size` bytes of samples."""
     code = next(code for code, name in _CODES.items() if name == encoding)
     width = 2 if encoding == "pcm_s16le" else 1
     form = struct.pack("<HHIIHH", code, 1, sample_rate, sample_rate * width, width, 8 * width)
@@ -87,19 +87,19 @@ def _may_be_wav(begin: bytes) -> bool:
 
 def _header(form: bytes | None, size: int) -> WavHeader:
     if form is None or len(form) < 16:
-        raise UndecodableAudio("the WAV header does not say what its audio is")
+        raise UndecodableAudio("the WAV header has no valid format chunk")
     code, channels, rate, _, _, bits = struct.unpack("<HHIIHH", form[:16])
     if code == _EXTENSIBLE and len(form) >= 26:
         (code,) = struct.unpack("<H", form[24:26])
     encoding = _CODES.get(code)
     if encoding is None or bits != (16 if encoding == "pcm_s16le" else 8):
         raise UnsupportedValue(
-            f"the WAV header says format {code} of {bits} bits: live audio must be 16-bit PCM, "
+            f"the WAV header has format {code} of {bits} bits: live audio must be 16-bit PCM, "
             "µ-law or A-law"
         )
     if channels != 1:
         raise UnsupportedValue(
-            f"the WAV header says {channels} channels: there must be one; "
+            f"the WAV header has {channels} channels: live audio must have one; "
             "make a call for each channel"
         )
     return WavHeader(encoding, rate, None if size in _UNKNOWN_SIZE else size)

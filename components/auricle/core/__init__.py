@@ -1,1 +1,1 @@
-"""Errors, limits on clients' text, quoting, and asyncio helpers: what every package may use."""
+"""Errors, limits on clients' text, quoting, and asyncio helpers, for every package."""

@@ -20,8 +20,8 @@ TURN_SECONDS = 0.002
 async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
     """Await with a deadline. Raises DeadlineExceeded after `seconds`, naming `what`.
 
-    `asyncio.wait_for` will not do: before Python 3.12 it loses a cancellation that arrives
-    together with the result, so a loop around it would never end.
+    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives together with the
+    result, so a loop around it would never end.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -33,9 +33,9 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
 class LoopTurn:
     """One client's turn on an event loop that serves many: it ends after `TURN_SECONDS`.
 
-    A reader whose client has sent a lot ahead never waits by itself, and nobody else would be
-    served. It calls `give_way` after each small step. A turn begins with the first step after
-    the loop has run something else, so a client that is waited for anyway never gives way.
+    A reader with much buffered input never waits and would block other clients, so it calls
+    `give_way` after each small step. A turn begins with the first step after the loop has run
+    something else, so a reader that waits for its client never gives way.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)  # in seconds
@@ -44,18 +44,18 @@ class LoopTurn:
         self._began: float | None = None
 
     def begin(self) -> None:
-        """A step begins. Call this on the event loop."""
+        """Begin a step. Call this on the event loop."""
         if self._began is None:
             self._began = self.clock()
             asyncio.get_running_loop().call_soon(self._over)
 
     @property
     def used_up(self) -> bool:
-        """Whether the turn has lasted long enough for others to be served first."""
+        """Whether the turn has lasted `TURN_SECONDS`."""
         return self._began is not None and self.clock() - self._began >= TURN_SECONDS
 
     async def give_way(self) -> None:
-        """Let others run if the turn is used up; call this between two steps."""
+        """Let other tasks run if the turn is used up; call this between two steps."""
         if self._began is None:
             self.begin()
         elif self.used_up:
@@ -67,17 +67,17 @@ class LoopTurn:
 
 
 class Interrupted(Exception):
-    """The wait was ended by `Patience.interrupt`."""
+    """`Patience.interrupt` ended the wait."""
 
 
 class Patience:
-    """`within` for many waits per second, which share one timer.
+    """`within` with one timer for many waits per second.
 
-    A timer per packet would dominate the cost of receiving a session's audio. One wait may be
-    in progress at a time; all calls must be made on one event loop.
+    A timer per packet would dominate the cost of receiving a session's audio. Only one wait may be
+    in progress at a time; make all calls on one event loop.
     """
 
-    _LOOK_SECONDS = 1.0  # how late a deadline may take effect
+    _LOOK_SECONDS = 1.0  # by which a deadline may be late
 
     def __init__(self) -> None:
         self._until: float | None = None
@@ -86,7 +86,7 @@ class Patience:
         self._ended_by: Exception | None = None
 
     async def wait(self, seconds: float, awaitable: Awaitable[T], what: str) -> T:
-        """Await with a deadline; the awaitable must lose nothing when it is cancelled.
+        """Await with a deadline; the awaitable must support cancellation without losses.
 
         Raises DeadlineExceeded after `seconds` (up to 1 s late), naming `what`, and Interrupted
         after `interrupt`.
@@ -104,14 +104,14 @@ class Patience:
         try:
             return await awaitable
         except asyncio.CancelledError:
-            # As in asyncio.Timeout: re-raise if somebody else cancelled the task too.
+            # As in asyncio.Timeout: re-raise if the task was also cancelled from elsewhere.
             if self._ended_by is None or task.uncancel() > cancelling:
                 raise
             if isinstance(self._ended_by, TimeoutError):
                 raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
             raise self._ended_by from None
         finally:
-            # The timer may run on for an hour, and a task that failed holds all that it worked on.
+            # The timer may keep running for an hour, and must not hold a failed task's objects.
             self._until = self._ended_by = self._task = None
 
     def interrupt(self) -> None:
@@ -158,8 +158,8 @@ async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
     """`asyncio.to_thread`, but on cancellation wait until the call has returned.
 
-    A thread cannot be cancelled: left running, it would go on using an object that may have
-    one user only. The wait has no deadline, so `work` must end by itself.
+    A thread cannot be cancelled: it would keep using an object that may have one user only. The
+    wait has no deadline, so `work` must end by itself.
     """
     running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
@@ -190,7 +190,7 @@ async def first_failure_or(main: asyncio.Task[T], others: list[asyncio.Task[None
 
 
 async def outcome_of(future: asyncio.Future[T]) -> T:
-    """Wait for a future that somebody else owns, so that a task of ours can be cancelled."""
+    """Wait for a future of another owner; cancelling the wait does not cancel the future."""
     return await asyncio.shield(future)
 
 
@@ -202,7 +202,7 @@ async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
 
 class TaskOwner:
-    """Owns background tasks and cancels those that still run at `aclose`.
+    """Owns background tasks and cancels the running ones at `aclose`.
 
     If a task raises, the error is logged and `on_death` is called with the task's name and the
     error, so that the component can report itself as unhealthy.
@@ -228,7 +228,7 @@ class TaskOwner:
             self._on_death(task.get_name(), error)
 
     async def aclose(self, seconds: float = 5.0) -> None:
-        """Cancel the running tasks and wait up to `seconds` for them; log those that do not end."""
+        """Cancel the running tasks, wait up to `seconds` for them, and log late ones."""
         running = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in running:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What can go wrong. A class says what clients are told: code, HTTP status, close code."""
+"""All errors, with their code, HTTP status, close code and message for clients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from auricle.core.sanitize import quoted
 UNFORESEEN = "internal error; see the frontend's log"
 
 # WebSocket close codes (RFC 6455 and IANA's registry) that errors end a connection with.
-CLOSE_REFUSED = 1008  # what the client did is wrong
+CLOSE_REFUSED = 1008  # an error of the client
 CLOSE_INTERNAL = 1011
 CLOSE_TRY_LATER = 1013
 
@@ -18,10 +18,10 @@ CLOSE_TRY_LATER = 1013
 class AuricleError(Exception):
     """Base of all errors; clients, metrics and other components see `code`.
 
-    `retryable`: the same request may succeed elsewhere or later. `retry_after_seconds` is
-    0 where nothing is known of when. `keys` are the windows or blocks it is about. The message
-    is for logs: it may name hosts, files and what a library said. `told` is what a client
-    hears instead; None where the message itself is written for clients.
+    `retryable`: the same request may succeed elsewhere or later. `retry_after_seconds` is 0 if
+    unknown. `keys` are the affected windows or blocks. The message is for logs: it may name hosts,
+    files and errors of libraries. Clients receive `told` instead; None if the message itself is
+    written for clients.
     """
 
     code = "internal"
@@ -32,11 +32,11 @@ class AuricleError(Exception):
     keys: tuple[str, ...] = ()
     param: str | None = None
     told: str | None = UNFORESEEN
-    settled = False  # a session was logged and counted as ended by it
+    settled = False  # its session was logged and counted as ended
 
     @property
     def for_client(self) -> str:
-        """What the client is told."""
+        """The message for the client."""
         return str(self) if self.told is None else self.told
 
 
@@ -50,7 +50,7 @@ class BadRequest(AuricleError):
 
 
 class ProtocolError(BadRequest):
-    """A message out of order or of the wrong form."""
+    """A message out of order or of another form."""
 
     code = "protocol"
 
@@ -62,7 +62,7 @@ class UnknownSession(ProtocolError):
 
 
 class UnsupportedValue(BadRequest):
-    """A parameter, or a value of it, that auricle does not have; `param` names it."""
+    """An unsupported parameter or value; `param` names it."""
 
     code = "unsupported_value"
 
@@ -83,48 +83,48 @@ class UnknownModel(BadRequest):
 
 
 class UndecodableAudio(BadRequest):
-    """A file that holds no audio we can read."""
+    """A file without readable audio."""
 
     code = "undecodable_audio"
 
 
 class AudioTooLong(BadRequest):
-    """More audio than a recording may have."""
+    """A recording with more audio than allowed."""
 
     code = "audio_too_long"
     http_status = 413
 
 
 class TooCostly(BadRequest):
-    """A recording that takes more work to decode than it may; names the limit it reached."""
+    """A recording whose decoding exceeds a limit, which the message names."""
 
     code = "too_costly"
     http_status = 413
 
 
 class TooLarge(BadRequest):
-    """More bytes than a request may have."""
+    """A request with more bytes than allowed."""
 
     code = "too_large"
     http_status = 413
 
 
 class TooSlow(BadRequest):
-    """A request that arrives more slowly than one may."""
+    """A request that arrives too slowly."""
 
     code = "too_slow"
     http_status = 408
 
 
 class HeadTooLarge(BadRequest):
-    """A request line and headers larger than they may be."""
+    """A request line and headers larger than allowed."""
 
     code = "too_large"
     http_status = 431
 
 
 class Unauthorized(AuricleError):
-    """No API key, or one we do not know."""
+    """A missing or unknown API key."""
 
     code = "invalid_api_key"
     http_status = 401
@@ -133,7 +133,7 @@ class Unauthorized(AuricleError):
 
 
 class Forbidden(AuricleError):
-    """An API key that may not do this."""
+    """An API key without this permission."""
 
     code = "forbidden"
     http_status = 403
@@ -142,7 +142,7 @@ class Forbidden(AuricleError):
 
 
 class RateLimited(AuricleError):
-    """An API key has used what it may use for now."""
+    """An API key has reached a limit."""
 
     code = "rate_limited"
     http_status = 429
@@ -155,10 +155,10 @@ class RateLimited(AuricleError):
 
 
 class UntrustedCaller(AuricleError):
-    """A message between processes that was not sealed with the deployment's secret.
+    """A message between processes that was not signed with the deployment's secret.
 
-    Also one that is too old or was sent before; `reason` is a word for each. Retryable, because
-    the secret may just have been changed.
+    Also a message that is too old or was received before; `reason` has a word for each. Retryable,
+    because the secret may just have changed.
     """
 
     code = "untrusted_caller"
@@ -174,13 +174,13 @@ class UntrustedCaller(AuricleError):
 
 
 class CheckpointError(AuricleError):
-    """A checkpoint does not fit; says which value and what was expected."""
+    """An incompatible checkpoint; the message has the value and the expected one."""
 
     code = "checkpoint"
 
 
 class SettingsError(AuricleError):
-    """A setting is unknown, missing or out of range; names the key and the file."""
+    """An unknown, missing or invalid setting; the message names the key and the file."""
 
     code = "settings"
 
@@ -200,7 +200,7 @@ class Overloaded(AuricleError):
 
 
 class StorageFull(AuricleError):
-    """There is no room on a disk for what the client sent."""
+    """A disk has no room for the client's data."""
 
     code = "storage_full"
     http_status = 507
@@ -211,7 +211,7 @@ class StorageFull(AuricleError):
 
 
 class WindowsMissing(AuricleError):
-    """Embeddings of `keys` cannot be had where they were said to be; encode them again."""
+    """The embeddings of `keys` are not at their recorded location; encode them again."""
 
     code = "windows_missing"
     told = "audio could not be passed on to a worker of this server; try again"
@@ -223,7 +223,7 @@ class WindowsMissing(AuricleError):
 
 
 class WindowsSpoiled(WindowsMissing):
-    """Slots said to hold the windows `keys` hold something else; evict them and encode again."""
+    """The slots of the windows `keys` have other content; evict them and encode again."""
 
     code = "windows_spoiled"
 
@@ -250,7 +250,7 @@ class WorkerUnavailable(AuricleError):
 
 
 class ProcessFailed(AuricleError):
-    """A part of this process has ended or hangs, so that the process must be started again."""
+    """A part of this process has ended or hangs, so that the process must be restarted."""
 
     code = "process_failed"
 
@@ -264,7 +264,7 @@ class TransferFailed(AuricleError):
 
 
 class DeadlineExceeded(AuricleError):
-    """A wait ran out; says what was waited for."""
+    """A wait exceeded its deadline; the message names its object."""
 
     code = "deadline"
     http_status = 504
@@ -276,9 +276,9 @@ class DeadlineExceeded(AuricleError):
 def from_code(
     code: str, message: str, keys: tuple[str, ...] = (), retry_after_seconds: float = 0.0
 ) -> AuricleError:
-    """The error that another process reported as `code`; AuricleError for an unknown code."""
+    """Return the error that another process reported; AuricleError for an unknown `code`."""
     kind = classes_by_code().get(code, AuricleError)
-    # Its constructor composed `message` where it was raised, and is not called again.
+    # The constructor composed `message` where the error was raised; do not call it again.
     error = kind.__new__(kind)
     error.args = (message,)
     if keys:

@@ -1,4 +1,4 @@
-"""The bounds of all text that clients send. They are checked first, before any other work."""
+"""Bounds on clients' text. They are checked first, before any other processing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from auricle.core.errors import BadRequest, UnsupportedValue
 from auricle.core.sanitize import escaped
 
 # Characters, by field. Field names and values of other fields are quoted only in part.
-CONTEXT = 2_000  # `context`, and `prompt` of the protocols that call it so
+CONTEXT = 2_000  # `context`, called `prompt` in some protocols
 LANGUAGE = 32
 MODEL = 256
 FILE_NAME = 255
@@ -20,7 +20,7 @@ OFFERED_PROTOCOLS = 2_048  # the header Sec-WebSocket-Protocol
 
 
 def fault(field: str, text: str, most: int) -> str | None:
-    """Return what is wrong with a field's text, as a sentence for the client; None if nothing."""
+    """Return the fault of a field's text, as a sentence for the client; None if valid."""
     if len(text) > most:
         return f"{field} has {len(text)} characters, at most {most} are allowed"
     if "\0" in text:
@@ -31,7 +31,7 @@ def fault(field: str, text: str, most: int) -> str | None:
 
 
 def check(field: str, text: str | None, most: int) -> None:
-    """Raise UnsupportedValue, naming the field, if its text cannot be taken."""
+    """Raise UnsupportedValue, naming the field, if its text is invalid."""
     if text is not None and (wrong := fault(field, text, most)) is not None:
         raise UnsupportedValue(wrong, field)
 
@@ -42,7 +42,7 @@ def query_fields(query: str) -> dict[str, str]:
 
 
 def query_pairs(query: str) -> list[tuple[str, str]]:
-    """Parse a query string in which a field may come again. Raises BadRequest as above."""
+    """Parse a query string with repeated fields. Raises BadRequest if it is too long."""
     if len(query) > QUERY:
         raise BadRequest(
             f"the query string has {len(query)} characters, at most {QUERY} are allowed"

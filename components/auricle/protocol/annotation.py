@@ -1,4 +1,4 @@
-"""The event of who spoke in a segment, from processor to frontend."""
+"""Messages of annotations: words, speakers and translations."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from auricle.protocol.stream import SpeakerPart, WordSource
 
 
 class SegmentSpeakers(msgspec.Struct, frozen=True, tag="Speakers"):
-    """Who spoke in a segment whose `Final` was sent before. It is never changed.
+    """Processor → frontend: the speakers of a segment whose `Final` was sent before.
 
-    The parts are in order; their `text`, joined, is the segment's. `source` says by what times of
-    words the text was divided. `missing` says why there are no parts. `state` is for
-    `ResumePoint.speakers`, from here on.
+    The parts are in order; their joined `text` is the segment's. `source` names the word times that
+    divided the text; `missing` is the reason for missing parts. `state` is the next
+    `ResumePoint.speakers`. Speakers never change.
     """
 
     segment: int
@@ -23,15 +23,11 @@ class SegmentSpeakers(msgspec.Struct, frozen=True, tag="Speakers"):
     state: bytes = b""
 
 
-# The event of a segment's translation, from processor to frontend, and what is to be resumed.
-
-
 class SegmentTranslation(msgspec.Struct, frozen=True, tag="Translation"):
-    """The translation of a segment into `language`, an ISO 639-1 code.
+    """Processor → frontend: the translation of a segment into `language`, an ISO 639-1 code.
 
-    `committed` only grows; `partial` follows it and may change. With `final` it is complete, and
-    nothing follows for this segment and language. `missing` says why it is not, though it is the
-    last: what was committed stays.
+    `committed` is append-only; `partial` follows it and may change. `final` marks the last event
+    for this segment and language; `missing` is the reason if the translation is incomplete.
     """
 
     segment: int
@@ -43,10 +39,10 @@ class SegmentTranslation(msgspec.Struct, frozen=True, tag="Translation"):
 
 
 class Untranslated(msgspec.Struct, frozen=True, array_like=True):
-    """A segment whose last `SegmentTranslation` into `language` was not told yet.
+    """A segment whose last `SegmentTranslation` into `language` was not sent yet.
 
-    `committed` was told. `source` is the segment's final text, spoken in the language called
-    `spoken`; empty while it is open.
+    `committed` was sent. `source` is the segment's final text, in the language named `spoken`;
+    empty while the segment is open.
     """
 
     segment: int
@@ -57,25 +53,22 @@ class Untranslated(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Translating(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a session's translations, for whoever goes on with it.
+    """The state of a session's translations, for the next processor.
 
-    `before` are the last segments that were translated, by language: pairs of text and translation.
+    `before` has the last translated segments by language: pairs of text and translation.
     """
 
     untranslated: tuple[Untranslated, ...] = ()
     before: dict[str, tuple[tuple[str, str], ...]] = {}
 
 
-# Messages between processor and align worker.
-
-
 class AlignRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → align worker; answered by `AlignReply`.
 
     `windows` are the whole segment of `audio_ms`, encoded by the aligner's own checkpoint, and
-    `words` what was said in it, at least one. `texts`, joined, are its text: each word with the
-    punctuation and white space around it. `language` is the text's, empty if that is not known.
-    `background` requests yield to live ones.
+    `words` its words, at least one. The joined `texts` are its text: each word with the punctuation
+    and white space around it. `language` is the text's, empty if unknown. `background` requests
+    yield to live ones.
     """
 
     session: str
@@ -91,9 +84,9 @@ class AlignRequest(msgspec.Struct, frozen=True, tag=True):
 
 class AlignReply(msgspec.Struct, frozen=True, tag=True):
     """`times_ms` are the beginning and the end of each word, in milliseconds from the segment's
-    start: twice as many as words, none less than the one before, none beyond the audio.
+    start: two for each word, not decreasing, within the audio.
 
-    `embedding_bytes_read` is what NIXL transferred for this request, in `read_seconds`.
+    NIXL transferred `embedding_bytes_read` for this request, in `read_seconds`.
     """
 
     times_ms: tuple[int, ...]
@@ -101,15 +94,12 @@ class AlignReply(msgspec.Struct, frozen=True, tag=True):
     read_seconds: float = 0.0
 
 
-# Messages between processor and diarize worker.
-
-
 class DiarizeRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → diarize worker; answered by `DiarizeReply`.
 
-    `pcm` is a segment, 16 kHz mono int16, little-endian. `state` is that of the reply for the
-    session's segment before, empty in the first. The session has `most_speakers` at most, counted
-    from 1. `background` requests yield to live ones.
+    `pcm` is a segment, 16 kHz mono int16, little-endian. `state` is the state in the reply for the
+    session's previous segment, empty for the first. The session has at most `most_speakers`,
+    counted from 1. `background` requests yield to live ones.
     """
 
     session: str
@@ -130,29 +120,26 @@ class SpeakerTurn(msgspec.Struct, frozen=True):
 
 
 class DiarizeReply(msgspec.Struct, frozen=True, tag=True):
-    """Who spoke when: turns in order, none overlapping; none if nobody was heard.
+    """The speakers' turns, in order and without overlap; empty without speech.
 
-    `state` is what the session's next request must have. It and the turns depend on the request
-    and the speaker model only, so that a request may be made again anywhere.
+    The session's next request must have `state`. State and turns depend only on the request and the
+    speaker model, so any worker can repeat a request.
     """
 
     turns: tuple[SpeakerTurn, ...]
     state: bytes
 
 
-# Messages between processor and translate worker.
-
-
 class TranslateRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → translate worker; answered by `TranslateReply`.
 
-    `source` is the text of a segment so far, and `answer` the part of its translation that stays:
-    the reply goes on after it. With `whole` no more source comes for this segment. `draft` is a
-    guess of what the reply says, which is verified and cannot change it.
+    `source` is the text of a segment so far, and `answer` the committed part of its translation,
+    which the reply continues. `whole` marks the complete source of the segment. `draft` is a guess
+    of the reply, which is verified and cannot change it.
 
-    Languages are ISO 639-1 codes; `source_language` is empty if nobody knows it. `context` are
-    the sentences before, each with its translation, and `terms` how single words are to be
-    translated. `background` requests yield to live ones.
+    Languages are ISO 639-1 codes; `source_language` is empty if unknown. `context` has the previous
+    sentences with their translations, and `terms` fixed translations of single words. `background`
+    requests yield to live ones.
     """
 
     session: str
@@ -170,13 +157,12 @@ class TranslateRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class TranslateReply(msgspec.Struct, frozen=True, tag=True):
-    """`text` is what follows the request's `answer`; `finish` is `stop` (the model ended its
-    answer) or `length`.
+    """`text` continues the request's `answer`; `finish` is `stop` (the model ended its answer) or
+    `length`.
 
-    It depends on the request and the model only, so that a request may be made again anywhere.
-    `cached_tokens` of the `prompt_tokens` were found in the KV cache; of the `draft_tokens`
-    verified, `accepted_tokens` were accepted. `seconds` is how long the worker took, waiting
-    included.
+    It depends only on the request and the model, so any worker can repeat a request.
+    `cached_tokens` of the `prompt_tokens` were in the KV cache; `accepted_tokens` of the verified
+    `draft_tokens` were accepted. `seconds` is the worker's time, waiting included.
     """
 
     text: str

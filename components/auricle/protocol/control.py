@@ -1,4 +1,4 @@
-"""Messages to and from a planner."""
+"""Messages of the planner, liveness probes, and errors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class AskDecisions(msgspec.Struct, frozen=True, tag=True):
 
 
 class PastDecision(msgspec.Struct, frozen=True):
-    """A decision that differed from the pool's one before, in size or reason.
+    """A decision that differed from the pool's previous one, in size or reason.
 
-    `at` is in Unix seconds. The pool had `was` replicas and was to have `replicas`, because of
-    `why`; `detail` has the numbers. It stayed so for `steps` steps. `applied` if this planner
-    was the leader and scaled the pool.
+    `at` is in Unix seconds. The pool had `was` replicas; the decision was `replicas`, because of
+    `why`; `detail` has the numbers. It held for `steps` steps. `applied` if this planner was the
+    leader and scaled the pool.
     """
 
     at: float
@@ -30,8 +30,8 @@ class PastDecision(msgspec.Struct, frozen=True):
 class Decisions(msgspec.Struct, frozen=True, tag=True):
     """The planner's latest decision for each pool, a line each, and whether it is the leader.
 
-    `past` are the last ones of all pools that differed from the one before, oldest first. The
-    planner decides every `step_seconds`.
+    `past` are the last decisions of all pools that differed from the previous one, oldest first.
+    The planner decides every `step_seconds`.
     """
 
     lines: tuple[str, ...]
@@ -40,26 +40,20 @@ class Decisions(msgspec.Struct, frozen=True, tag=True):
     step_seconds: float = 0.0
 
 
-# The question whether a process answers, which every component takes.
-
-
 class AskAlive(msgspec.Struct, frozen=True, tag=True):
     """Any process → any other; its event loop answers with `Alive`."""
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True):
-    """The process answers. `part` has owed it an answer for `silent_seconds`, longer than any other
-    of its parts (threads, vLLM's engine)."""
+    """The process answers. `part` (a thread, vLLM's engine) has been silent for `silent_seconds`,
+    longer than its other parts."""
 
     silent_seconds: float
     part: str
 
 
-# The message that reports an error instead of a reply.
-
-
 class Refusal(msgspec.Struct, frozen=True, tag=True):
-    """An error of any component.
+    """An error instead of a reply, from any component.
 
     `code` is an `AuricleError.code`, `keys` the windows or blocks it concerns, and
     `retry_after_seconds` when to retry.

@@ -1,4 +1,4 @@
-"""What processes say of themselves when asked, and the document that a diagnosis makes of it."""
+"""Descriptions of processes, probes, and the diagnosis document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class RunningModel(msgspec.Struct, frozen=True):
 
 
 class SlabState(msgspec.Struct, frozen=True):
-    """The slots of a slab: all, those with content, and those that cannot be evicted now."""
+    """The slots of a slab: all, used ones, and leased ones, which cannot be evicted."""
 
     slots: int
     used: int
@@ -24,9 +24,9 @@ class Transfers(msgspec.Struct, frozen=True):
     """How this process moves embeddings.
 
     `backends` are NIXL's. `possible` are the kinds of transport that UCX may use here (`RDMA`,
-    `TCP`, `shared memory`, `CUDA IPC`); NIXL does not say which it chose. `allowed` and `devices`
-    are the values of UCX_TLS and UCX_NET_DEVICES, empty if they are not set. `memory` is what
-    embeddings are in, `host` or `GPU`.
+    `TCP`, `shared memory`, `CUDA IPC`); NIXL does not report its choice. `allowed` and `devices`
+    are the values of UCX_TLS and UCX_NET_DEVICES, empty if not set. `memory` of the embeddings is
+    `host` or `GPU`.
     """
 
     backends: tuple[str, ...]
@@ -39,8 +39,7 @@ class Transfers(msgspec.Struct, frozen=True):
 class KvRoom(msgspec.Struct, frozen=True):
     """Tokens of the KV cache and of one request at most, and requests at a time.
 
-    `attended` is the room in tokens that each request takes besides its own tokens: positions of
-    cross-attention.
+    `attended` is the room, in tokens, of each request's cross-attention positions.
     """
 
     tokens: int
@@ -50,18 +49,18 @@ class KvRoom(msgspec.Struct, frozen=True):
 
 
 class SegmentNeed(msgspec.Struct, frozen=True):
-    """The tokens of prompt and output, without context, of a segment of the longest `seconds`."""
+    """The tokens of prompt and output, without context, of the longest segment, `seconds`."""
 
     seconds: float
     tokens: int
 
 
 class LoadNow(msgspec.Struct, frozen=True):
-    """What a process has in work at this moment, of at most `limit`, and how busy it was lately.
+    """A process's work in progress, its limit, and its recent load.
 
-    `unit` is what is counted: `sessions` of frontends and processors (the limit is of live ones),
-    `requests` of encode workers, `decodes` of PD workers. `busy` is the share of time with work, 0
-    to 1, in the last load report; None where none was made.
+    `unit` is `sessions` for frontends and processors (the limit counts live ones), `requests` for
+    encode workers, `decodes` for PD workers. `busy` is the share of time with work, 0 to 1, in the
+    last load report; None without a report.
     """
 
     unit: str
@@ -71,7 +70,7 @@ class LoadNow(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a component says of its own parts; None where it has no such part."""
+    """A component's own parts; None for parts that it lacks."""
 
     model: RunningModel | None = None
     slab: SlabState | None = None
@@ -86,11 +85,10 @@ class AskDescription(msgspec.Struct, frozen=True, tag=True):
 
 
 class Description(msgspec.Struct, frozen=True, tag=True):
-    """What a process says of itself.
+    """A process's description of itself.
 
-    `clock` is its wall clock, in Unix seconds. `versions` are those of packages, as they were
-    installed when the process started; packages that it lacks are left out. `silent_part` has
-    owed it an answer for `silent_seconds`.
+    `clock` is its wall clock, in Unix seconds. `versions` has the package versions installed when
+    the process started. `silent_part` has been silent for `silent_seconds`.
     """
 
     host: str
@@ -113,9 +111,9 @@ class AskProbe(msgspec.Struct, frozen=True, tag=True):
 class Probed(msgspec.Struct, frozen=True, tag=True):
     """Processor → frontend: the duration of each step in seconds.
 
-    `encode_seconds` and `decode_seconds` are of the calls, as the processor sees them;
-    `read_seconds` is the part of the decode in which embeddings were read. If `failed` names a
-    step (`encode`, `decode`), `fault` is the error's code, and what follows did not happen.
+    `encode_seconds` and `decode_seconds` are the times of the calls at the processor;
+    `read_seconds` is the part of the decode that read embeddings. If `failed` names a step
+    (`encode`, `decode`), `fault` is the error's code, and later steps did not run.
     """
 
     mel_seconds: float
@@ -128,10 +126,11 @@ class Probed(msgspec.Struct, frozen=True, tag=True):
 
 
 class ProcessAnswer(msgspec.Struct, frozen=True):
-    """A process of `component`, its instance id in hex (empty for the frontend that asked).
+    """A process of `component`, its instance id in hex (empty for the diagnosing frontend).
 
     The answer took `seconds`. The process's wall clock was `clock_ahead_seconds` ahead of the
-    frontend's, give or take half of them. Without an answer `fault` is the error's code.
+    frontend's, with an error of up to half of `seconds`. Without an answer `fault` is the error's
+    code.
     """
 
     component: str
@@ -143,7 +142,7 @@ class ProcessAnswer(msgspec.Struct, frozen=True):
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """A probe by way of three instances (ids in hex).
+    """A probe through three instances (ids in hex).
 
     If the processor did not answer, `steps` is None and `fault` the error's code; `not_reached`
     if time ran out before its turn.
@@ -157,7 +156,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
 
 
 class DiscoveryState(msgspec.Struct, frozen=True):
-    """`state` is `up`, `down` or `unknown`; `unlisted` are components it gave no answer about."""
+    """`state` is `up`, `down` or `unknown`; `unlisted` are components without an answer."""
 
     backend: str
     state: str
@@ -165,17 +164,17 @@ class DiscoveryState(msgspec.Struct, frozen=True):
 
 
 class BusState(msgspec.Struct, frozen=True):
-    """Whether NATS takes transcripts, and how many wait for it."""
+    """Whether NATS accepts transcripts, and the number of waiting ones."""
 
     up: bool
     waiting: int
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What one frontend found out about its deployment at `at` (Unix seconds), in `seconds`.
+    """One frontend's examination of its deployment at `at` (Unix seconds), in `seconds`.
 
-    `unasked` processes were in discovery beyond the number that is asked. `bus` is None if there
-    is no transcript bus. `beside` are the components beside the path that the settings are for.
+    `unasked` processes in discovery exceeded the limit and were not examined. `bus` is None without
+    a transcript bus. `beside` are the components of the configured optional pools.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""Messages between processor and encode worker."""
+"""Messages between processor and encode worker, and between processor and PD worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class BlockFeatures(msgspec.Struct, frozen=True):
 
     `log_mel` holds *unclamped* log10 mel energies, float32 (frames, 128) in C order; None if
     this encode worker should still cache the conv output of `key`. A `final` block no longer
-    changes, so its output is cached for requests made while the window grows.
+    changes, so its output is cached for later requests while the window grows.
     """
 
     key: str
@@ -24,10 +24,10 @@ class BlockFeatures(msgspec.Struct, frozen=True):
 class WindowFeatures(msgspec.Struct, frozen=True):
     """One window to encode; a `partial` window may still grow.
 
-    The encode worker clamps the mel energies to at least `floor`. `supersedes` is the key of
-    an earlier, shorter state of the same window. `context` of the blocks come before the window:
-    what an encoder needs that hears audio by what was before it. The first of them may be left to
-    what it has kept (`log_mel` None); with features it is one with nothing before it.
+    The encode worker clamps the mel energies to at least `floor`. `supersedes` is the key of an
+    earlier, shorter state of the same window. The first `context` blocks precede the window, for an
+    encoder that attends to the past. The first of them may rely on cached state (`log_mel` None);
+    with features, nothing precedes it.
     """
 
     key: str
@@ -52,7 +52,7 @@ class WindowFeatures(msgspec.Struct, frozen=True):
 
 
 class SpoiledSlot(msgspec.Struct, frozen=True):
-    """A slot whose content, of that `generation`, a reader found to be wrong."""
+    """A slot whose content of this `generation` a reader found to be corrupt."""
 
     agent: str
     slot: int
@@ -63,8 +63,8 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → encode worker; answered by `EncodeReply`.
 
     With `ahead`, only the conv stack runs, over final blocks. `background` requests yield to
-    live ones. `spoiled` slots are evicted first, so that their windows are encoded again; those
-    of other agents are ignored.
+    live ones. `spoiled` slots are evicted first, so that their windows are encoded again; slots of
+    other agents are ignored.
     """
 
     session: str
@@ -77,11 +77,11 @@ class EncodeRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class WindowRef(msgspec.Struct, frozen=True):
-    """Where a window's `length` embeddings can be read until its lease expires.
+    """The location of a window's `length` embeddings until the lease expires.
 
     `agent` and `agent_metadata` identify the NIXL agent; `address`, `size` (bytes), `device` and
-    `memory` say where the embeddings are, `header` is the address of their header, which is in host
-    memory; `slot` and `generation` are its content's.
+    `memory` locate the embeddings, `header` is the address of their header in host memory; `slot`
+    and `generation` identify the content.
     """
 
     key: str
@@ -111,9 +111,6 @@ class EncodeReply(msgspec.Struct, frozen=True, tag=True):
     convolved: int = 0
 
 
-# Messages between processor and PD worker.
-
-
 class DecodeWindow(msgspec.Struct, frozen=True):
     """A window of the prompt, of `length` embeddings; without `ref` the PD worker must have it."""
 
@@ -130,8 +127,8 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
     transcript prefix), as token ids. Decoding is greedy until end of turn or `max_tokens`.
     `draft` is a guess of the output, which is verified and cannot change it. `final` marks the
     last decode of a segment; `background` requests yield to live ones. With `logprobs` the reply
-    has the log probability of each token. With `allowed` the output has these tokens only, and the
-    log probabilities are those among them.
+    has the log probability of each token. `allowed` restricts the output to these tokens, and the
+    log probabilities are normalized over them.
     """
 
     session: str
@@ -152,10 +149,9 @@ class DecodeRequest(msgspec.Struct, frozen=True, tag=True):
 class DecodeReply(msgspec.Struct, frozen=True, tag=True):
     """The output's token ids; `finish` is `stop` (end of turn) or `length`.
 
-    `embedding_bytes_read` is what NIXL transferred for this request, and `steps` the number of
-    decode steps, which run in sequence.
-    `read_seconds` is how long it took until all its windows were there. `logprobs` are those of
-    `tokens`; empty unless asked for.
+    NIXL transferred `embedding_bytes_read` for this request, in `read_seconds`. `steps` is the
+    number of decode steps, which run in sequence. `logprobs` belong to `tokens`; empty unless
+    requested.
     """
 
     tokens: tuple[int, ...]

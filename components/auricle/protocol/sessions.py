@@ -12,7 +12,7 @@ from auricle.protocol.stream import Usage, Word, WordSource
 
 # Bounds of the audio between two decodes of a session.
 MIN_CHUNK_MS, MAX_CHUNK_MS = 80, 10_000
-# An admitted session that has not begun after so long is taken for gone.
+# An admitted session that has not begun after this time is considered gone.
 ADMISSION_SECONDS = 2.0
 
 
@@ -20,13 +20,13 @@ ADMISSION_SECONDS = 2.0
 
 
 class ResumePoint(msgspec.Struct, frozen=True):
-    """Where another processor can continue, given the audio from sample `segment_start`.
+    """The state with which another processor continues, with the audio from `segment_start`.
 
-    The words of `committed_tokens` were spoken within the segment's first
-    `committed_before` samples, so a cut there or later gives none of them twice. `language` is the
-    one, by name, of the text before; it counts where that of a segment is doubtful. `speakers` is
-    what is known of the session's voices, see `DiarizeReply.state`. `translations` are known to
-    frontends only: events do not have them.
+    The words of `committed_tokens` were spoken within the segment's first `committed_before`
+    samples, so a cut there or later duplicates none of them. `language` is the name of the previous
+    text's language; it applies if a segment's own is doubtful. `speakers` is the state of the
+    session's voices, see `DiarizeReply.state`. Only frontends fill `translations`; events do not
+    have them.
     """
 
     segment: int = 0
@@ -42,11 +42,11 @@ class ResumePoint(msgspec.Struct, frozen=True):
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor, at admission of a client; answered by `Admitted`.
 
-    Refused as `overloaded` if the processor has no capacity. An admitted session counts as
-    load for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
-    stands for who asks: sessions of one client that have not begun keep hardly anybody else out,
-    and one that has many sessions lets others in first, of the same `priority` or a higher one.
-    A session that `resumes` was admitted before: only a processor without room refuses it.
+    Rejected as `overloaded` if the processor has no capacity. An admitted session counts as load
+    for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
+    identifies the client: its sessions that have not begun hardly block other clients, and a client
+    with many sessions yields to others of the same or a higher `priority`. A session that `resumes`
+    was admitted before: only a processor without free slots rejects it.
     """
 
     tenant: str
@@ -63,7 +63,7 @@ class Admitted(msgspec.Struct, frozen=True, tag=True):
 class WithdrawAdmission(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor: the client left before its session was opened, or just after.
 
-    Answered by `Withdrawn`; an admission that is not known is ignored.
+    Answered by `Withdrawn`; an unknown admission is ignored.
     """
 
     tenant: str
@@ -74,13 +74,13 @@ class Withdrawn(msgspec.Struct, frozen=True, tag=True):
     """The answer to `WithdrawAdmission`."""
 
 
-# What follows a piece of audio: nothing special, a short silence at which a long segment may
-# end, or the end of speech, which ends the segment.
+# The mark after a piece of audio: none, a short silence at which a long segment may end, or the end
+# of speech, which ends the segment.
 Boundary = Literal["none", "pause", "endpoint"]
 
 
 class WholeAudio(msgspec.Struct, frozen=True):
-    """All audio of a session that is known when it opens, as `PushAudio` and `EndAudio` say it."""
+    """All audio of a session, known when it opens; fields as in `PushAudio` and `EndAudio`."""
 
     start_sample: int
     pcm: bytes
@@ -91,19 +91,18 @@ class WholeAudio(msgspec.Struct, frozen=True):
 class OpenSession(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by a stream of `SessionEvent`s.
 
-    `context` is the user's context text; with `language` None the language is detected, with
-    `languages` among those. With `to_english`, text is the model's own translation.
-    Without `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as
-    soon as two decodes agree on it; with `logprobs`, finals have the tokens of their text; with
-    `words`, each final with text is followed, sooner or later, by its `SegmentWords`; with
-    `diarize` by its `SegmentSpeakers`. Text is translated into the languages `translate`, ISO 639-1
-    codes, with `terms` as the translations of single words, by language: `SegmentTranslation`s come
-    between the other events, and the last of each segment with text is final. With `grid_words`
-    partials and finals have words of their own at once, with the times of decodes.
-    `background` work, such as recordings, yields to live sessions everywhere. `trace` is the W3C
-    traceparent of the parent span, here and in other requests; empty for none. `admission` is the
-    name under which the client was admitted; empty for work that is not admitted. With `whole`,
-    nothing is pushed: a processor that has taken it says so in `SessionReady`.
+    `context` is the user's context text. With `language` None the language is detected, among
+    `languages` if given. With `to_english`, text is the model's own translation. Without
+    `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as soon as
+    two decodes agree on it. With `logprobs`, finals have the tokens of their text. Later events
+    annotate each final with text: `SegmentWords` with `words`, `SegmentSpeakers` with `diarize`.
+    With `grid_words` partials and finals have words at once, with the times of decodes. `translate`
+    has the target languages, ISO 639-1 codes, and `terms` translations of single words, by
+    language: `SegmentTranslation`s come between the other events, and the last of each segment with
+    text is final. `background` work, such as recordings, yields to live sessions everywhere.
+    `trace` is the W3C traceparent of the parent span, here and in other requests; empty for none.
+    `admission` is the client's admission; empty for work without admission. With `whole`, nothing
+    is pushed; a processor that accepts it confirms this in `SessionReady`.
     """
 
     session: str
@@ -131,14 +130,12 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
 class PushAudio(msgspec.Struct, frozen=True, tag=True):
     """Frontend → processor; answered by `Accepted`.
 
-    `pcm` is 16 kHz mono int16, little-endian. With `features`, which the client computed,
-    `pcm` is empty, and a packet that is the last of its segment is an endpoint.
+    `pcm` is 16 kHz mono int16, little-endian. With `features` by the client, `pcm` is empty, and
+    the last packet of a segment is an endpoint. `ahead`: the client is ahead of real time, so
+    decodes are background work until a push without it.
 
-    `ahead`: the client is ahead of real time, so decodes are background work until a push says
-    otherwise.
-
-    The request is idempotent: samples that were received already are ignored. After an
-    endpoint the next piece may start later, because silence is not sent.
+    The request is idempotent: samples that were already received are ignored. After an endpoint the
+    next piece may start later, because silence is not sent.
     """
 
     session: str
@@ -161,8 +158,8 @@ class EndAudio(msgspec.Struct, frozen=True, tag=True):
 class Accepted(msgspec.Struct, frozen=True, tag=True):
     """The session sample up to which the processor has received the audio.
 
-    The processor has work to do once it has `wanted_samples` more. Less is not worth a
-    push, unless it ends in a pause, an endpoint or the session's end.
+    The processor can work once it has `wanted_samples` more. Push less only with a pause, an
+    endpoint or the session's end.
     """
 
     received_samples: int
@@ -175,7 +172,7 @@ class Accepted(msgspec.Struct, frozen=True, tag=True):
 class SessionReady(msgspec.Struct, frozen=True, tag=True):
     """The first event of a session; for `wanted_samples` see `Accepted`.
 
-    `whole`: its audio came with `OpenSession`, and nothing need be pushed.
+    `whole`: its audio came with `OpenSession`; push nothing.
     """
 
     session: str
@@ -186,7 +183,7 @@ class SessionReady(msgspec.Struct, frozen=True, tag=True):
 class SegmentPartial(msgspec.Struct, frozen=True, tag="Partial"):
     """The text after one decode: `committed` will not change, `partial` may.
 
-    `words` are those of both, empty unless asked for.
+    `words` cover both, empty unless requested.
     """
 
     segment: int
@@ -199,7 +196,7 @@ class SegmentPartial(msgspec.Struct, frozen=True, tag="Partial"):
 
 
 class ScoredToken(msgspec.Struct, frozen=True):
-    """A token of a text: its bytes, which may be a part of a character, and log probability."""
+    """A token: its bytes, possibly a part of a character, and its log probability."""
 
     data: bytes
     logprob: float
@@ -208,9 +205,9 @@ class ScoredToken(msgspec.Struct, frozen=True):
 class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):
     """The final text of one segment, which starts with the text committed before.
 
-    `tokens`, joined, are the text; empty unless asked for, or where another processor has
-    committed a part of it. `words` have times of `word_source`; empty unless asked for, or where
-    another processor has committed all of the text.
+    The joined `tokens` are the text; empty unless requested, or if another processor committed a
+    part of it. `words` have times of `word_source`; empty unless requested, or if another processor
+    committed all of the text.
     """
 
     segment: int
@@ -227,8 +224,8 @@ class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):
 class SegmentWords(msgspec.Struct, frozen=True, tag="Words"):
     """The words of a segment whose `SegmentFinal` was sent before.
 
-    `missing` says why there are no aligned times, empty if there are. Without a `source` there are
-    no times, and no words.
+    `missing` is the reason for missing aligned times. Without a `source`, times and words are
+    missing.
     """
 
     segment: int

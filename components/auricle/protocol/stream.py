@@ -10,23 +10,20 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-# Where the times of words come from.
-
-# The aligner, or the decodes at which each word had been heard, which are as far apart as decodes
-# are.
+# The source of word times: the aligner, or the decodes in which each word first appeared.
 WordSource = Literal["aligned", "commit_grid"]
 
 
-# Clients take any text, as a newer server may have other sources.
+# Clients accept any text, as a newer server may have other sources.
 Source = Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(get_args(WordSource))})]
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a session is resumed: the server sends it with its messages, and the client sends back
-    the last one, unchanged.
+    """Resumes a session: the server sends it with its messages, and the client returns the last
+    one unchanged.
 
-    `token` is opaque. `from_sample` is the sample, counted at the client's sample rate from the
-    session's begin, from which audio must be kept, and sent again after `start`.
+    `token` is opaque. The client keeps audio from `from_sample` on (counted at the client's sample
+    rate from the session's start), and sends it again after `start`.
     """
 
     token: str
@@ -88,13 +85,13 @@ class TurnPaused(Resumable, frozen=True, tag="turn_paused"):
 
 
 class TurnResumed(Resumable, frozen=True, tag="turn_resumed"):
-    """The speaker goes on, at `at_ms`: the turn that had paused is not over."""
+    """The speaker continues at `at_ms`: the paused turn is not over."""
 
     at_ms: int
 
 
 class Checkpoint(Resumable, frozen=True, tag="checkpoint"):
-    """Nothing new but `resume`; sent if nothing else was, for 10 s of audio."""
+    """Only a new `resume`; sent after 10 s of audio without another message."""
 
 
 class Partial(Resumable, frozen=True, tag="partial"):
@@ -118,9 +115,8 @@ class Final(Resumable, frozen=True, tag="final"):
 
 
 class Word(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A word and when it was said. `word` has letters and digits only; the `text` of all words of
-    a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
-    to 1, where that is known.
+    """A word and its time. `word` has letters and digits only; the joined `text` of all words of a
+    segment is the segment's text. `confidence` is the model's, from 0 to 1, if known.
     """
 
     word: str
@@ -133,9 +129,9 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
 class Words(Resumable, frozen=True, tag="words"):
     """The words of a segment whose `final` came before.
 
-    `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
-    coarse as decodes are apart then. `missing` says why there are no aligned times; without a
-    `source` there are no words. `confidence` is the mean of the words', where all are known.
+    `source` is `aligned`, or `commit_grid` if the aligner lacks the language: times then have the
+    granularity of decodes. `missing` is the reason for missing aligned times; without a
+    `source`, words are missing. `confidence` is the mean of the words', if all are known.
     """
 
     segment: int
@@ -146,8 +142,8 @@ class Words(Resumable, frozen=True, tag="words"):
 
 
 class SpeakerPart(msgspec.Struct, frozen=True):
-    """A speaker, counted from 1, and what they said; `text` may be empty. The `text` of all parts
-    of a segment, joined, is the segment's text.
+    """A speaker, counted from 1, with their `text`, which may be empty. The joined `text` of all
+    parts of a segment is the segment's text.
     """
 
     speaker: int
@@ -157,10 +153,10 @@ class SpeakerPart(msgspec.Struct, frozen=True):
 
 
 class Speakers(Resumable, frozen=True, tag="speakers"):
-    """Who spoke in a segment whose `final` came before. It never changes.
+    """The speakers of a segment whose `final` came before. They never change.
 
-    `source` says by what times of words the text is divided: those of the aligner, or of decodes.
-    `missing` says why there are no parts.
+    `source` names the word times that divide the text: the aligner's or the decodes'. `missing` is
+    the reason for missing parts.
     """
 
     segment: int
@@ -173,8 +169,8 @@ class Translation(Resumable, frozen=True, tag="translation"):
     """The translation of a segment into `language`. `committed` is append-only; `partial` follows
     it and may change.
 
-    With `final` it is complete; each segment with text and each language has one such event.
-    `missing` says why it is not complete: what was committed stays, and nothing follows.
+    `final` marks the last event; each segment with text and each language has one. `missing` is the
+    reason if the translation is incomplete; committed text stays.
     """
 
     segment: int

@@ -1,10 +1,10 @@
-"""What processors show operators of their sessions and workers, when they are asked."""
+"""Processors' views of their sessions and workers, for the page for operators."""
 
 from __future__ import annotations
 
 import msgspec
 
-# After so long without another question, a session's steps are no longer kept.
+# A session's steps are kept for this time after the last request.
 STEPS_KEPT_SECONDS = 10.0
 
 
@@ -18,13 +18,13 @@ class AskView(msgspec.Struct, frozen=True, tag=True):
 
 
 class SessionState(msgspec.Struct, frozen=True):
-    """An open session, as its processor sees it; nothing that was said is in it.
+    """An open session, as its processor sees it, without any text.
 
-    It has been here for `open_seconds`. `audio_seconds` is the position up to which audio was
-    received, `segment_seconds` how much of it is in the open segment, which is number `segment`;
-    `speaking` if that is any. `chunk_seconds` is how long the last chunk took from its audio to
-    its text, 0 before the first. `background` is a recording's part. Workers are instance ids in
-    hex, empty between segments.
+    It has been open here for `open_seconds`. `audio_seconds` of audio were received, and
+    `segment_seconds` of them are in the open segment, number `segment`; `speaking` if the segment
+    has audio. `chunk_seconds` is the time of the last chunk from its audio to its text, 0 before
+    the first. `background` marks a recording's part. Workers are instance ids in hex, empty between
+    segments.
     """
 
     session: str
@@ -43,14 +43,14 @@ class SessionState(msgspec.Struct, frozen=True):
 
 
 class ChunkSteps(msgspec.Struct, frozen=True):
-    """How long one decode took, step by step, in seconds.
+    """The duration of one decode, step by step, in seconds.
 
-    `wait` is from the arrival of its last audio until work on it began; `mel`, `encode`, `read`
-    (of the embeddings) and `decode` are one after the other, each summed over repeated attempts;
-    `rest` is what the `whole` has beside them: waiting for a worker, and before attempts.
-    `decode` includes the way to the PD worker and back. `audio_seconds` is the position in the
-    session that it decoded up to, `final` if that ended the segment. `skipped`: it was given up
-    or refused, because of load or of the segment's end.
+    `wait` is the time from the arrival of its last audio until its processing began; `mel`,
+    `encode`, `read` (of the embeddings) and `decode` follow in sequence, each summed over attempts;
+    `rest` is the remainder of the `whole`: waiting for a worker, and before attempts. `decode`
+    includes the transport to and from the PD worker. The decode covered the session up to
+    `audio_seconds`; `final` if it ended the segment. `skipped`: it was abandoned or rejected,
+    because of load or of the segment's end.
     """
 
     segment: int
@@ -73,7 +73,7 @@ class ChunkSteps(msgspec.Struct, frozen=True):
 
 
 class SessionSteps(msgspec.Struct, frozen=True):
-    """The last chunks of one session since its steps are kept, oldest first."""
+    """The last recorded chunks of one session, oldest first."""
 
     session: str
     chunks: tuple[ChunkSteps, ...]
@@ -100,11 +100,11 @@ class SeenWorker(msgspec.Struct, frozen=True):
 
 
 class View(msgspec.Struct, frozen=True, tag=True):
-    """Processor → frontend: its sessions, and what it has heard of the workers.
+    """Processor → frontend: its sessions, and the last load reports of workers.
 
-    `sessions` are the oldest ones and those asked for; `others` are left out. `speaking` have
-    audio in their open segment; `waiting` were refused lately. `limit` is how many live sessions
-    it admits now. `chunk_seconds` is the 95th percentile of recent chunks.
+    `sessions` are the oldest and the requested ones; `others` is the number of omitted ones.
+    `speaking` have audio in their open segment; `waiting` clients were recently rejected. `limit`
+    is the present limit of live sessions. `chunk_seconds` is the 95th percentile of recent chunks.
     """
 
     sessions: tuple[SessionState, ...]

@@ -1,9 +1,8 @@
-"""How sure the model was of words, from the log probabilities of their tokens. No I/O.
+"""Confidence of words, from the log probabilities of their tokens. No I/O.
 
 A word's confidence is the probability of its least probable token: a word is wrong as soon as one
-of its tokens is, and it does not fall with a word's length, as the product of all does. A text's is
-the mean of its words': the share of them that is expected to be right. docs/words.md says how well
-they tell right words from wrong ones.
+of its tokens is, and a product would decrease with the word's length. A text's confidence is the
+mean of its words': the expected share of correct words. docs/words.md has its calibration.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-# The tokens of a text: the bytes of each, and its log probability; None if that is not known.
+# The tokens of a text: the bytes and the log probability of each, None if unknown.
 Scored = Sequence[tuple[bytes, float | None]]
 _DIGITS = 4
 
@@ -19,9 +18,9 @@ _DIGITS = 4
 def of_words(texts: Sequence[str], tokens: Scored) -> tuple[float | None, ...]:
     """Return the confidence, from 0 to 1, of each of the parts `texts` of a text.
 
-    None where it is not known: the log probability of one of its tokens is not, or the tokens are
-    those of another text. What is not a letter or a digit does not count at a part's edges, so
-    that a doubtful comma makes no word doubtful.
+    None if unknown: the log probability of one of its tokens is unknown, or the tokens belong to
+    another text. Only letters and digits count at a part's edges, so that a doubtful comma does not
+    make a word doubtful.
     """
     spans = list(_spans(tokens))
     whole = "".join(texts).encode()
@@ -39,7 +38,7 @@ def of_words(texts: Sequence[str], tokens: Scored) -> tuple[float | None, ...]:
 
 
 def of_text(words: Iterable[float | None]) -> float | None:
-    """Return the confidence of a text from those of its words; None if one is not known."""
+    """Return the confidence of a text from its words'; None if one is unknown."""
     known = list(words)
     if not known or None in known:
         return None
@@ -47,7 +46,7 @@ def of_text(words: Iterable[float | None]) -> float | None:
 
 
 def _spans(tokens: Scored) -> Iterable[tuple[int, int, float | None]]:
-    """Yield where each token begins and ends, in bytes, and its log probability."""
+    """Yield the start and end of each token, in bytes, and its log probability."""
     at = 0
     for data, logprob in tokens:
         yield at, at + len(data), logprob
@@ -55,7 +54,7 @@ def _spans(tokens: Scored) -> Iterable[tuple[int, int, float | None]]:
 
 
 def _inner(text: str, at: int) -> tuple[int, int]:
-    """Return from where to where a part that begins at byte `at` has letters and digits."""
+    """Return the byte range of letters and digits in a part that begins at byte `at`."""
     places = [place for place, character in enumerate(text) if character.isalnum()]
     if not places:
         return at, at + len(text.encode())

@@ -1,4 +1,4 @@
-"""Subtitles as files. No I/O."""
+"""Subtitle formats. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cue:
-    """A subtitle, and when it is shown, in milliseconds of the recording."""
+    """A subtitle and its time, in milliseconds of the recording."""
 
     start_ms: int
     end_ms: int

@@ -1,8 +1,8 @@
-"""Splits text into the words that are aligned, as the published aligner does. No I/O.
+"""Splits text into words for alignment, like the published aligner. No I/O.
 
-Words are what stands between white space, without punctuation; a Chinese character is a word of
-its own. Each also has its piece of the text, so that subtitles can be cut at words: the pieces,
-joined, are the text.
+Words are separated by white space, without punctuation; a Chinese character is a word. Each word
+also has its piece of the text, so that subtitles can be cut at words: the joined pieces are the
+text.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _IDEOGRAPHS = (
     (0x2A700, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
-# The languages of the published aligner whose words can be split without a dictionary. It has
-# Japanese and Korean as well, split by libraries that are not part of auricle.
+# Languages of the published aligner that need no dictionary. It also supports Japanese and Korean,
+# with libraries that are not part of auricle.
 SPLIT = (
     *("Chinese", "Cantonese", "English", "French", "German"),
     *("Italian", "Portuguese", "Russian", "Spanish"),
 )
-# Whisper's languages that are written without spaces, and of these the ones whose characters are
-# words as ideographs are (`split_to_word_tokens` in openai/whisper's `tokenizer.py`).
+# Whisper's languages that are written without spaces; in `_BY_CHARACTER` each character is a word,
+# like ideographs (`split_to_word_tokens` in openai/whisper's `tokenizer.py`).
 UNSPACED = frozenset({"Chinese", "Cantonese", "Japanese", "Thai", "Lao", "Myanmar"})
 _BY_CHARACTER = UNSPACED - {"Chinese", "Cantonese"}
 # Their scripts: Thai and Lao, Myanmar, kana.
@@ -41,35 +41,34 @@ _UNSPACED = (
     (0xFF66, 0xFF9F),
 )
 NO_ALIGNER = (
-    "this deployment has no aligner, so words have no times: ask without them, or have "
-    "graphs.e_pd_align or graphs.e_pd_words served, with Common.align_model"
+    "this deployment has no aligner, so words have no times: request no word times, or serve "
+    "graphs.e_pd_align or graphs.e_pd_words with Common.align_model"
 )
 _BY_DICTIONARY = ("Japanese", "Korean")
 
 
 @dataclass(frozen=True)
 class AlignedPiece:
-    """A word as it is aligned, and the part of the text that it stands for."""
+    """A word for alignment, and its part of the text."""
 
     word: str
     text: str
 
 
 def aligned_languages(named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the languages that can be aligned, of those a checkpoint names (none: the usual)."""
+    """Return the alignable languages among `named` by a checkpoint (default: `SPLIT`)."""
     return tuple(name for name in named or SPLIT if name not in _BY_DICTIONARY)
 
 
 def pieces(text: str, language: str = "") -> tuple[AlignedPiece, ...]:
     """Split `text`; empty if it has neither letters nor digits.
 
-    In Japanese, Thai, Lao and Myanmar a letter of these scripts is a word of its own.
-
-    Punctuation and white space go with the word before them, at the beginning with the first.
+    In Japanese, Thai, Lao and Myanmar each letter of these scripts is a word. Punctuation and white
+    space belong to the previous word, at the beginning to the first.
     """
     words: list[str] = []
     starts: list[int] = []
-    edge: int | None = 0  # where the next word's piece begins, if not with its first letter
+    edge: int | None = 0  # start of the next word's piece, if before its first letter
     inside = False
     by_character = language in _BY_CHARACTER
     for at, character in enumerate(text):
@@ -94,14 +93,13 @@ def pieces(text: str, language: str = "") -> tuple[AlignedPiece, ...]:
 
 
 def spoken_part(text: str) -> tuple[str, str]:
-    """Return what precedes the word of a piece's text, and the word with what is within it."""
+    """Split a piece's text into the characters before its word, and the word."""
     kept = [at for at, character in enumerate(text) if _is_kept(character)]
     return (text[: kept[0]], text[kept[0] : kept[-1] + 1]) if kept else ("", text)
 
 
 def divided(words: Sequence[str], parts: Sequence[str]) -> list[slice]:
-    """Return which words belong to each part of the text that `words`, joined, are: those that
-    begin in it."""
+    """Return the words that begin in each of the consecutive `parts` of the joined `words`."""
     starts = [0, *accumulate(map(len, words))][: len(words)]
     edges = [0, *accumulate(map(len, parts))]
     places = [bisect_left(starts, edge) for edge in edges]

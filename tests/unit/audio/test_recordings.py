@@ -81,7 +81,7 @@ def test_a_channel_is_heard_by_itself(tmp_path: Path) -> None:
 def test_channels_that_cannot_be_heard_apart_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "three.wav"
     soundfile.write(path, tone(1.0, 16_000, 3), 16_000)
-    with pytest.raises(TooCostly, match=r"three\.wav has 3 channels; 2 can be transcribed apart"):
+    with pytest.raises(TooCostly, match=r"three\.wav has 3 channels; at most 2 are transcribed"):
         read(path, picked=PickedChannel(0, most=2))
     picked = PickedChannel(0, most=2)
     picked.found(2, "x.wav")

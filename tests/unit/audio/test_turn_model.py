@@ -67,5 +67,5 @@ def test_a_model_of_something_else_is_refused() -> None:
     found = importlib.util.find_spec("silero_vad")
     assert found is not None and found.submodule_search_locations
     other = Path(found.submodule_search_locations[0]) / "data/silero_vad_16k_op15.onnx"
-    with pytest.raises(ValueError, match="is no Smart Turn v3 model: its inputs are"):
+    with pytest.raises(ValueError, match="is not a Smart Turn v3 model: its inputs are"):
         SmartTurn(other)

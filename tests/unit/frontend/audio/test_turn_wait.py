@@ -315,5 +315,5 @@ async def test_a_question_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_file_that_is_no_turn_model_is_named() -> None:
     with pytest.raises(SettingsError, match=r"turn_model /nowhere\.onnx does not exist"):
         turn_model(Path("/nowhere.onnx"))
-    with pytest.raises(SettingsError, match=r"test_turn_wait\.py is no ONNX model"):
+    with pytest.raises(SettingsError, match=r"test_turn_wait\.py is not a loadable ONNX"):
         turn_model(Path(__file__))

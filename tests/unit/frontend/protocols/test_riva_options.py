@@ -178,9 +178,9 @@ def test_a_file_that_is_written_while_it_is_sent_has_no_size() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ((22, b"\2\0"), "2 channels: there must be one"),
-        ((20, b"\3\0"), "format 3 of 16 bits: live audio must be 16-bit PCM"),
-        ((12, b"xxxx"), "does not say what its audio is"),
+        ((22, b"\2\0"), "has 2 channels: live audio must have one"),
+        ((20, b"\3\0"), "has format 3 of 16 bits: live audio must be 16-bit PCM"),
+        ((12, b"xxxx"), "has no valid format chunk"),
         ((16, b"\xff\xff\xff\0"), "has more than 65536 bytes"),
     ],
 )

@@ -89,8 +89,8 @@ def test_attachments_are_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("codec", "words"),
     [
-        (b"A_DTS", "has audio of a codec that is not decoded here"),
-        (b"A_TRUEHD", "has audio of a codec that is not decoded here"),
+        (b"A_DTS", "has audio of an unsupported codec"),
+        (b"A_TRUEHD", "has audio of an unsupported codec"),
         (b"V_MPEG4/ISO/AVC", "no audio track"),
         (b"S_TEXT/UTF8", "no audio track"),
     ],

@@ -120,7 +120,7 @@ ONE_MISTAKE = {
     ),
     "a turn model that is none": (
         "Frontend: {turn_model: README.md}",
-        "1: Frontend.turn_model is 'README.md': Frontend.turn_model: README.md is no ONNX model",
+        "1: Frontend.turn_model is 'README.md': Frontend.turn_model: README.md is not a loadable",
     ),
     "keys needed and none there": (
         "Frontend: {metrics_need_key: true}",

@@ -1,7 +1,7 @@
 // Messages of /v1/audio/stream. Written by `make interfaces`; not to be edited.
 
 /**
- * Nothing new but `resume`; sent if nothing else was, for 10 s of audio.
+ * Only a new `resume`; sent after 10 s of audio without another message.
  */
 export interface CheckpointEvent {
   type: "checkpoint";
@@ -89,11 +89,11 @@ export interface ReadyEvent {
 }
 
 /**
- * How a session is resumed: the server sends it with its messages, and the client sends back
- * the last one, unchanged.
+ * Resumes a session: the server sends it with its messages, and the client returns the last
+ * one unchanged.
  *
- * `token` is opaque. `from_sample` is the sample, counted at the client's sample rate from the
- * session's begin, from which audio must be kept, and sent again after `start`.
+ * `token` is opaque. The client keeps audio from `from_sample` on (counted at the client's sample
+ * rate from the session's start), and sends it again after `start`.
  */
 export interface Resume {
   token: string;
@@ -101,8 +101,8 @@ export interface Resume {
 }
 
 /**
- * A speaker, counted from 1, and what they said; `text` may be empty. The `text` of all parts
- * of a segment, joined, is the segment's text.
+ * A speaker, counted from 1, with their `text`, which may be empty. The joined `text` of all
+ * parts of a segment is the segment's text.
  */
 export interface SpeakerPart {
   speaker: number;
@@ -112,10 +112,10 @@ export interface SpeakerPart {
 }
 
 /**
- * Who spoke in a segment whose `final` came before. It never changes.
+ * The speakers of a segment whose `final` came before. They never change.
  *
- * `source` says by what times of words the text is divided: those of the aligner, or of decodes.
- * `missing` says why there are no parts.
+ * `source` names the word times that divide the text: the aligner's or the decodes'. `missing` is
+ * the reason for missing parts.
  */
 export interface SpeakersEvent {
   type: "speakers";
@@ -191,9 +191,8 @@ export interface StreamEndpointing {
 }
 
 /**
- * A word and when it was said. `word` has letters and digits only; the `text` of all words of
- * a segment, joined, is the segment's text. `confidence` is how sure the model was of it, from 0
- * to 1, where that is known.
+ * A word and its time. `word` has letters and digits only; the joined `text` of all words of a
+ * segment is the segment's text. `confidence` is the model's, from 0 to 1, if known.
  */
 export interface TimedWord {
   word: string;
@@ -207,8 +206,8 @@ export interface TimedWord {
  * The translation of a segment into `language`. `committed` is append-only; `partial` follows
  * it and may change.
  *
- * With `final` it is complete; each segment with text and each language has one such event.
- * `missing` says why it is not complete: what was committed stays, and nothing follows.
+ * `final` marks the last event; each segment with text and each language has one. `missing` is the
+ * reason if the translation is incomplete; committed text stays.
  */
 export interface TranslationEvent {
   type: "translation";
@@ -233,7 +232,7 @@ export interface TurnPausedEvent {
 }
 
 /**
- * The speaker goes on, at `at_ms`: the turn that had paused is not over.
+ * The speaker continues at `at_ms`: the paused turn is not over.
  */
 export interface TurnResumedEvent {
   type: "turn_resumed";
@@ -263,9 +262,9 @@ export interface Usage {
 /**
  * The words of a segment whose `final` came before.
  *
- * `source` is `aligned`, or `commit_grid` where the aligner lacks the language: times are as
- * coarse as decodes are apart then. `missing` says why there are no aligned times; without a
- * `source` there are no words. `confidence` is the mean of the words', where all are known.
+ * `source` is `aligned`, or `commit_grid` if the aligner lacks the language: times then have the
+ * granularity of decodes. `missing` is the reason for missing aligned times; without a
+ * `source`, words are missing. `confidence` is the mean of the words', if all are known.
  */
 export interface WordsEvent {
   type: "words";

@@ -11,14 +11,14 @@ export interface ChosenSession {
 }
 
 /**
- * How long one decode took, step by step, in seconds.
+ * The duration of one decode, step by step, in seconds.
  *
- * `wait` is from the arrival of its last audio until work on it began; `mel`, `encode`, `read`
- * (of the embeddings) and `decode` are one after the other, each summed over repeated attempts;
- * `rest` is what the `whole` has beside them: waiting for a worker, and before attempts.
- * `decode` includes the way to the PD worker and back. `audio_seconds` is the position in the
- * session that it decoded up to, `final` if that ended the segment. `skipped`: it was given up
- * or refused, because of load or of the segment's end.
+ * `wait` is the time from the arrival of its last audio until its processing began; `mel`,
+ * `encode`, `read` (of the embeddings) and `decode` follow in sequence, each summed over attempts;
+ * `rest` is the remainder of the `whole`: waiting for a worker, and before attempts. `decode`
+ * includes the transport to and from the PD worker. The decode covered the session up to
+ * `audio_seconds`; `final` if it ended the segment. `skipped`: it was abandoned or rejected,
+ * because of load or of the segment's end.
  */
 export interface ChunkSteps {
   segment: number;
@@ -83,8 +83,7 @@ export interface FrontendState {
 /**
  * Tokens of the KV cache and of one request at most, and requests at a time.
  *
- * `attended` is the room in tokens that each request takes besides its own tokens: positions of
- * cross-attention.
+ * `attended` is the room, in tokens, of each request's cross-attention positions.
  */
 export interface KvRoom {
   tokens: number;
@@ -118,11 +117,11 @@ export interface Operations {
 }
 
 /**
- * A decision that differed from the pool's one before, in size or reason.
+ * A decision that differed from the pool's previous one, in size or reason.
  *
- * `at` is in Unix seconds. The pool had `was` replicas and was to have `replicas`, because of
- * `why`; `detail` has the numbers. It stayed so for `steps` steps. `applied` if this planner
- * was the leader and scaled the pool.
+ * `at` is in Unix seconds. The pool had `was` replicas; the decision was `replicas`, because of
+ * `why`; `detail` has the numbers. It held for `steps` steps. `applied` if this planner was the
+ * leader and scaled the pool.
  */
 export interface PastDecision {
   at: number;
@@ -215,13 +214,13 @@ export interface SessionRow {
 }
 
 /**
- * An open session, as its processor sees it; nothing that was said is in it.
+ * An open session, as its processor sees it, without any text.
  *
- * It has been here for `open_seconds`. `audio_seconds` is the position up to which audio was
- * received, `segment_seconds` how much of it is in the open segment, which is number `segment`;
- * `speaking` if that is any. `chunk_seconds` is how long the last chunk took from its audio to
- * its text, 0 before the first. `background` is a recording's part. Workers are instance ids in
- * hex, empty between segments.
+ * It has been open here for `open_seconds`. `audio_seconds` of audio were received, and
+ * `segment_seconds` of them are in the open segment, number `segment`; `speaking` if the segment
+ * has audio. `chunk_seconds` is the time of the last chunk from its audio to its text, 0 before
+ * the first. `background` marks a recording's part. Workers are instance ids in hex, empty between
+ * segments.
  */
 export interface SessionState {
   session: string;
@@ -240,7 +239,7 @@ export interface SessionState {
 }
 
 /**
- * The slots of a slab: all, those with content, and those that cannot be evicted now.
+ * The slots of a slab: all, used ones, and leased ones, which cannot be evicted.
  */
 export interface SlabState {
   slots: number;
