@@ -14,16 +14,16 @@ from hypothesis import settings
 
 from tests.distribution import ByGraph
 
-# Collecting the tests imports a million objects that stay: to look for garbage among them is a
-# quarter of the work.
+# Collecting the tests imports a million permanent objects; searching them for garbage takes a
+# quarter of the time.
 _USUAL = gc.get_threshold()
 gc.set_threshold(100_000)
-# Dynamo's runtime in the test's own process says at INFO that it is being left.
+# Dynamo's runtime logs at INFO when the test's own process leaves it.
 os.environ.setdefault("DYN_LOG", "warn")
-# How long an example takes says something of the machine only.
+# The duration of an example depends only on the machine.
 settings.register_profile("auricle", deadline=None)
 settings.load_profile("auricle")
-# No test finds what somebody pulled on this machine.
+# Tests do not use models that were pulled on this machine.
 _MODELS = tempfile.TemporaryDirectory(prefix="auricle-models-")
 os.environ["AURICLE_MODELS"] = _MODELS.name
 _ENDING_SECONDS = 60.0
@@ -42,11 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if len(found := CATEGORIES & names) != 1:
             raise pytest.UsageError(f"{item.nodeid} needs exactly one of {sorted(CATEGORIES)}")
         if "deployment" in names and "unit" in found:
-            raise pytest.UsageError(f"{item.nodeid} is of a deployment, so it is no unit test")
+            raise pytest.UsageError(
+                f"{item.nodeid} has the marker deployment, so it cannot be a unit test"
+            )
 
 
 def pytest_collection_finish() -> None:
-    """From here on garbage is collected as usual, without what was imported."""
+    """Resume normal garbage collection, without the imported objects."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_USUAL)
@@ -59,8 +61,7 @@ async def no_task_is_left() -> Iterator[None]:
     yield
     # This fixture's two halves are tasks themselves.
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
-    # Whoever cancelled one may not have had to wait for its end, and gRPC's server stops before its
-    # last tasks do.
+    # A cancelled task may still be ending, and gRPC's server stops before its last tasks do.
     if ending := {task for task in left if task.cancelling() or _of_grpc(task)}:
         await asyncio.wait(ending, timeout=_ENDING_SECONDS)
     left = {task for task in left if not task.done()}
@@ -70,5 +71,5 @@ async def no_task_is_left() -> Iterator[None]:
 
 
 def _of_grpc(task: asyncio.Task[Any]) -> bool:
-    """Whether gRPC's server has made it, which tells nobody when it is done."""
+    """Whether gRPC's server created it; the server does not report its end."""
     return task.get_name() == "rpc_task" or task.get_name().startswith("HandleExceptions[")

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
-# What a rule is called says what to write instead.
+# The name of a rule is its advice.
 RULES = {
     "name the subject: the client that …, a caller that …": re.compile(
         r"(?:^|[.:;!?]\s+|\b(?:for|of|by|to|and|with|or)\s+)[Ww]ho(?:ever)? "
@@ -46,6 +46,10 @@ RULES = {
     "in progress, running, pending": re.compile(r"\bin work\b|\bunder way\b"),
     "unchanged": re.compile(r"\bas (?:it is|they are|it was|they were)(?= *(?:[,.;:)]|$))"),
 }
+
+
+# These files contain odd sentences as examples.
+_EXAMPLES = {"tests/english.py", "tests/unit/test_english.py"}
 
 
 class Finding(NamedTuple):
@@ -130,11 +134,10 @@ def checked_files(*folders: str) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--", *folders], cwd=ROOT, capture_output=True, check=True
     ).stdout.decode()
-    # Licences and reports that a program wrote are not ours to write.
     return [
         ROOT / name
         for name in listed.split("\0")
-        if name.endswith((".py", ".md")) and (ROOT / name).exists() and name != "tests/english.py"
+        if name.endswith((".py", ".md")) and (ROOT / name).exists() and name not in _EXAMPLES
     ]
 
 

@@ -17,27 +17,27 @@ _FULL = 1_000  # faults; a run of fewer says what holds, not how often
 _PROMISED = """\
 # Reliability
 
-What happens to live sessions when something fails under them, as measured: known audio, spoken in
-real time, while one fault after the other is done to a running graph. Every transcript is compared
-word by word with the one of the same audio when nothing happens.
+This page shows measured effects of faults on live sessions: known audio is sent in real time
+while one fault after the other is injected into a running graph. Every transcript is compared word
+by word with the undisturbed transcript of the same audio.
 [METRICS.md](../benchmarks/METRICS.md#faults) defines the figures, and
-[one_chunk.md](one_chunk.md#when-something-fails) says what detects each fault and what is done.
+[one_chunk.md](one_chunk.md#when-something-fails) lists the detection of each fault and reactions.
 
-[RESULTS.md](../benchmarks/RESULTS.md) has what happens under more load than the machine carries.
+[RESULTS.md](../benchmarks/RESULTS.md) has the behaviour under overload.
 This page is generated: `python -m benchmarks.report faults FILE …`.
 """
 _NOT_PROMISED = """\
-## What is not promised
+## Limits of these results
 
-- A pool needs another replica that can take over: all of this holds with two of each. With one,
-  sessions wait until it has been started again, and end with an error after
+- A pool needs another replica that can take over: the figures are for two of each. With one,
+  sessions wait until it has been restarted, and end with an error after
   `Frontend.processor_deadline_seconds` or when all attempts of a decode are used up.
-- Faults at the same time in the same pool were not tried; in different pools they were.
-- Where a transcript differs, another word stands in the place of one that was heard wrongly
-  anyway: after a fault, grid points are skipped, and a decode begins from another hypothesis.
-- Loss of a whole machine, of its network, and of Kubernetes' discovery were not tried. That etcd is
-  gone for a minute is a test of its own (`tests/integration/test_etcd_nats.py`).
-- Recordings (`/v1/audio/transcriptions`) and `/v1/realtime` were not tried, only
+- Simultaneous faults in the same pool were not tested; in different pools they were.
+- If a transcript differs, another word replaces one that was wrong in both: after a fault, grid
+  points are skipped, and a decode begins from another hypothesis.
+- Loss of a whole machine, of its network, and of Kubernetes' discovery were not tested. A separate
+  test covers an etcd outage of a minute (`tests/integration/test_etcd_nats.py`).
+- Recordings (`/v1/audio/transcriptions`) and `/v1/realtime` were not tested, only
   `/v1/audio/stream`.
 """
 

@@ -91,14 +91,14 @@ def _of_processes() -> list[Kind]:
         Kind("drain-processor", PROCESSOR, "drain", "the launcher drains one and starts another",
              quick=1),
         Kind("drain-frontend", FRONTEND, "terminate",
-             "SIGTERM: clients go on at the next one, as `going_away` tells them", fatal=True),
+             "SIGTERM: clients continue at the next one after `going_away`", fatal=True),
         Kind("kill-frontend", FRONTEND, "kill", "SIGKILL", fatal=True, quick=1),
     ]  # fmt: skip
 
 
 def _of_their_machine() -> list[Kind]:
     short_of = {"descriptors": "it can open no file and no connection",
-                "memory": "it gets no memory beyond what it has"}  # fmt: skip
+                "memory": "it can allocate no more memory"}  # fmt: skip
     kinds = []
     for name, target in _NAMES:
         kinds += [
@@ -118,11 +118,11 @@ def _of_memory_and_records() -> list[Kind]:
         Kind("scribble-landed", PD, "scribble", "the shared memory of its slab is overwritten",
              quick=1),
         Kind("stale-encode-worker", ENCODE, "stale_record",
-             "discovery lists one at an address where nobody listens", (8.0, 12.0), quick=1),
+             "discovery lists one at an address without a listener", (8.0, 12.0), quick=1),
         Kind("stale-pd-worker", PD, "stale_record",
-             "discovery lists one at an address where nobody listens", (8.0, 12.0), quick=1),
+             "discovery lists one at an address without a listener", (8.0, 12.0), quick=1),
         Kind("stale-processor", PROCESSOR, "stale_record",
-             "discovery lists one at an address where nobody listens", (8.0, 12.0)),
+             "discovery lists one at an address without a listener", (8.0, 12.0)),
         Kind("restart-nats", NATS, "restart_nats", "SIGKILL, and a start after some seconds",
              _SHORT, quick=1),
         Kind("fill-disk", DISK, "fill_disk",
@@ -134,7 +134,7 @@ def _of_memory_and_records() -> list[Kind]:
 def _of_the_network() -> list[Kind]:
     of_client = [
         Kind("client-delay", CLIENT, "delay", "every byte is late by 0.3 s", _SHORT, quick=1),
-        Kind("client-slow", CLIENT, "slow", "half of what the audio needs gets through", _SHORT,
+        Kind("client-slow", CLIENT, "slow", "half of the audio's bandwidth is available", _SHORT,
              quick=1),
         Kind("client-stall", CLIENT, "stall", "nothing passes, then all of it", _SHORT, quick=1),
         Kind("client-reorder", CLIENT, "reorder",
@@ -179,6 +179,6 @@ KINDS: dict[str, Kind] = {
     )
 }
 # A session that nothing is done to, to see what a transcript that differs means. Not a fault.
-CONTROL = Kind("none", NOTHING, "none", "nothing: a session beside the others", quick=2)
+CONTROL = Kind("none", NOTHING, "none", "nothing: a session together with the others", quick=2)
 # Of the actions, those that need the connections of a component to pass through a proxy.
 OF_CONNECTIONS = frozenset({"delay", "slow", "stall", "cut", "half_open", "reorder"})

@@ -1,4 +1,4 @@
-"""docs/accuracy.md quotes the results as they are."""
+"""docs/accuracy.md quotes the current results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit of dependencies: what is vulnerable, what could not be asked, what was not asked."""
+"""The audit of dependencies: vulnerable, unreachable and unchecked packages."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MODULES = (
 
 
 class Process:
-    """As xdist's: it runs a test once it knows the next one, or that there is none."""
+    """Like xdist's: it runs a test once it has received the next one, or the end."""
 
     gateway = SimpleNamespace(id="test")
 
@@ -64,7 +64,7 @@ class Process:
 
 
 class Run:
-    """A run of all `tests`, of which any process may finish the next one: `chance` decides."""
+    """A run of all `tests`; `chance` decides which process finishes next."""
 
     def __init__(self, tests: Sequence[str], processes: int, chance: random.Random) -> None:
         self.processes = [Process() for _ in range(processes)]

@@ -51,7 +51,7 @@ def test_the_live_protocol_is_looked_at() -> None:
 def test_a_name_that_does_not_exist_is_found(
     monkeypatch: pytest.MonkeyPatch, line: str, named: str
 ) -> None:
-    monkeypatch.setitem(documents.PAGES, "a page", f"As {line} says, `auricle serve` serves.\n")
+    monkeypatch.setitem(documents.PAGES, "a page", f"See {line}; `auricle serve` serves.\n")
     if line.startswith("```"):
         monkeypatch.setitem(documents.PAGES, "a page", line)
     assert documents.missing_on("a page") == [named]

@@ -1,7 +1,7 @@
 """Each environment variable that we set is one that its library reads.
 
-Nothing else would notice a misspelt name: a library ignores what it does not know, and where we
-tell it the same in another way, the graph works all the same.
+Nothing else would detect a misspelt name: a library ignores unknown variables, and the graph works
+if the same value is also set in another way.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from auricle_testing.server import ROOT
 pytestmark = pytest.mark.unit
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")
 _SETTERS = {"setdefault", "putenv"}
-# Whose names cannot be looked up in a file of an installed package: ours, the C library's,
-# Python's and pip's, those of OpenMP and oneDNN, CUDA's, Hugging Face's.
+# Names that no file of an installed package has: ours, and names of the C library, Python, pip,
+# OpenMP, oneDNN, CUDA and Hugging Face.
 _OTHERS = {
     *("AURICLE_SUPERVISED", "AURICLE_MODELS", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
     *("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PIP_RESUME_RETRIES"),
@@ -110,7 +110,7 @@ _READERS = {
 
 
 def is_read(name: str) -> bool:
-    """Whether the library that a name belongs to knows it."""
+    """Whether the library of a variable reads it."""
     readers: Iterator[bool] = (
         known(name) for prefix, known in _READERS.items() if name.startswith(prefix)
     )

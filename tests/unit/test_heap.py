@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.unit
 
-# Blocks too small for a mapping of their own, of which every second one stays in use.
+# Blocks too small for separate mappings; every second one stays in use.
 _FRAGMENTED = """
 import ctypes, os, time
 from auricle.process.resources import trim_heap
@@ -41,7 +41,7 @@ def test_free_pages_between_pages_in_use_are_returned() -> None:
     assert float(ended.stdout) > 40  # of the 57 MiB that are free
 
 
-# Sessions are cycles, each of which lives long enough to count as old.
+# Sessions are reference cycles that live long enough to count as old.
 _SESSIONS = """
 from collections import deque
 from auricle.process.resources import freeze_heap

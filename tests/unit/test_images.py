@@ -1,4 +1,4 @@
-"""The container images: nobody runs as root, and no secret gets into a layer."""
+"""The container images: they do not run as root, and no secret gets into a layer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STAGES = [n for n, line in enumerate(LINES) if line.startswith("FROM")]
 
 
 def stage(name: str) -> list[str]:
-    """The lines of a stage, those of the stages it is built on first."""
+    """The lines of a stage, after the lines of its base stages."""
     begin = next(n for n in STAGES if LINES[n].endswith(f" AS {name}"))
     end = next((n for n in STAGES if n > begin), len(LINES))
     base = LINES[begin].split()[1]
@@ -53,7 +53,7 @@ def test_files_that_may_hold_secrets_are_not_sent_to_the_builder() -> None:
 
 @pytest.fixture
 def building(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The scripts run on any Python, so they are no package."""
+    """The scripts are not a package, as they run on any Python."""
     monkeypatch.syspath_prepend(ROOT / "deploy/docker")
     return importlib.import_module("building")
 
@@ -75,7 +75,7 @@ def test_pip_is_set_in_the_build_as_on_this_machine(
     written = building.as_file(settings)
     assert f"extra-index-url = file://{packages}/simple\n    https://one.test\n" in written
     assert written.startswith("[global]\n")
-    # The packages beside an index, and nothing that is not on this machine.
+    # The packages next to an index, and only folders of this machine.
     assert {tmp_path, packages} <= set(building.folders(settings))
     assert all(folder.exists() for folder in building.folders(settings))
 

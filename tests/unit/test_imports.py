@@ -1,4 +1,4 @@
-"""Every import of an environment is tried, and what went wrong is told apart."""
+"""Every import of an environment is tried, and failures are classified."""
 
 from __future__ import annotations
 

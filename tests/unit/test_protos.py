@@ -1,4 +1,4 @@
-"""The messages of our gRPC services are those of protos/, and of the clients as published."""
+"""The messages of our gRPC services equal protos/, and the published clients', as published."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auricle_testing.server import ROOT
 from protos.compile import COMPILED, compiled
 
 pytestmark = pytest.mark.unit
-# In a process of its own: a package that registers the same names cannot be imported beside others.
+# In a separate process: two packages that register the same names cannot be imported together.
 _PUBLISHED = """
 import json
 from google.protobuf.descriptor_pb2 import FileDescriptorProto

@@ -1,4 +1,4 @@
-"""Sequence diagrams: drawn from what is written, of names that exist, each on a page."""
+"""Sequence diagrams: generated from their source, with existing names, each on a page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def source(place: str) -> str:
 
 
 def parts(name: str) -> list[str]:
-    """Code may put together what has a common beginning: `input_audio_buffer.` and `committed`."""
+    """Code may compose names with a common prefix: `input_audio_buffer.` and `committed`."""
     return [name, *re.split(r"\.(?=\w+$)", name)[-1:]] if "." in name else [name]
 
 
@@ -68,7 +68,7 @@ def test_no_picture_is_left_of_a_diagram_that_is_gone() -> None:
     assert drawn == {DRAWING.picture(name).name for name in ALL}
 
 
-@pytest.mark.parametrize("step", ["client > nobody: `start`", "client > client: `start`", "start"])
+@pytest.mark.parametrize("step", ["client > unknown: `start`", "client > client: `start`", "start"])
 def test_a_step_between_others_is_refused(step: str) -> None:
     row = {"title": "t", "sources": [], "between": ["client", "frontend"], "steps": [step]}
     with pytest.raises(ValueError, match="must be '- note', or 'FROM > TO: label'"):

@@ -1,4 +1,4 @@
-"""Set-up: what is installed, what is said meanwhile, and how it goes on after a failure."""
+"""Setup: installed packages, progress, and resuming after a failure."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ TOOLS = ("planner", "dynamo_frontend")
 
 
 def foreign_words(tree: ast.AST, ours: set[str]) -> list[int]:
-    """Lines that put what another library's exception says into an error of ours."""
+    """Lines that copy the message of another library's exception into an error of ours."""
     found = []
     for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and n.name):
         caught = {n.id for n in ast.walk(handler.type or ast.Pass()) if isinstance(n, ast.Name)}

@@ -76,7 +76,7 @@ def transcribe(
 
     The file may have any sample rate and number of channels.
     """
-    from auricle.client.transcribe import Transcription
+    from auricle.client.transcribe import TranscribeRequest
     from auricle.client.transcribe import transcribe as work
 
     if (file is None) != mic:
@@ -85,7 +85,7 @@ def transcribe(
         )
     if as_json and form not in ("txt", "json"):
         raise click.UsageError(f"--json and --format {form} are two formats: give one of them")
-    transcription = Transcription(
+    transcription = TranscribeRequest(
         file=file,
         live=live or mic,
         format="json" if as_json else form,

@@ -26,7 +26,7 @@ from auricle.client.sources import Microphone, file_blocks
 
 
 @dataclass(frozen=True)
-class Transcription:
+class TranscribeRequest:
     """The options of `auricle transcribe`; `file` None selects the microphone.
 
     `url` names a server, or several separated by commas; None selects the one at the default
@@ -44,7 +44,7 @@ class Transcription:
     translate: str | None = None
 
 
-async def transcribe(transcription: Transcription, api_key: str | None) -> None:
+async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> None:
     """Print the transcript, or its events as JSON; write a report if requested.
 
     Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
@@ -84,7 +84,7 @@ def _warn(line: str) -> None:
 async def _follow(
     client: Client,
     source: Int16 | _Recorded,
-    transcription: Transcription,
+    transcription: TranscribeRequest,
     console: Console,
     formatter: TranscriptFormatter,
     segments: ReportSegments,
@@ -135,7 +135,7 @@ class _Recorded:
             yield packet
 
 
-def _source(transcription: Transcription) -> Int16 | _Recorded:
+def _source(transcription: TranscribeRequest) -> Int16 | _Recorded:
     """Return the 16 kHz mono samples of the file, or the microphone.
 
     Raises BadRequest if the file cannot be used, or the report not written.

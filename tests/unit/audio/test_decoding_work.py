@@ -27,7 +27,7 @@ _MOST_GROWTH = 2.1  # where the input doubles
 
 
 class Counted(np.ndarray):
-    """An array that counts how often its length is asked, and what is copied from it."""
+    """An array that counts reads of its length and copied elements."""
 
     operations = 0
 
@@ -62,7 +62,7 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def is_linear(work: Callable[[int], object], size: int) -> None:
-    work(size)  # what is done once
+    work(size)  # one-time work
     one, two, four = (calls(lambda n=n: work(n)) for n in (size, 2 * size, 4 * size))
     assert one > size / 10, "nothing was counted"
     assert two <= _MOST_GROWTH * one

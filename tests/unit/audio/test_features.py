@@ -208,7 +208,7 @@ def test_a_segment_is_of_samples_or_of_features() -> None:
 
 
 def test_features_are_unclamped_log_energies() -> None:
-    """What docs/log_mel.md tells other platforms to compute."""
+    """As docs/log_mel.md defines them for other platforms."""
     mel = IncrementalLogMel()
     mel.push(to_float(np.zeros(1_600, np.int16)))
     frames, maximum = mel.frames(1_600)

@@ -1,4 +1,4 @@
-"""Gemma 4's log-mel as audio arrives is what the published extractor makes of the whole."""
+"""Gemma 4's incremental log-mel equals the published extractor's for the whole audio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smart Turn's features are those that it was trained on, and it tells turns from pauses."""
+"""Smart Turn's features equal the published ones, and it distinguishes turns from pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line says how it is used, completes itself, and writes for terminals and files."""
+"""Help, completion, and output of the command line for terminals and files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_wrong_arguments_are_exit_status_2_and_do_nothing(name: str) -> None:
 
 
 def completed(words: str, shell: str = "bash") -> list[str]:
-    """What the shell's completion prints for a line that ends in its last word."""
+    """The shell's completions of a line that ends in its last word."""
     given = {
         "_AURICLE_COMPLETE": f"{shell}_complete",
         "COMP_WORDS": words,
@@ -135,7 +135,7 @@ def test_each_shell_has_a_script(shell: str) -> None:
 
 
 def on_a_terminal(*arguments: str, **variables: str) -> str:
-    """What a command writes where standard output is a terminal."""
+    """A command's output on a terminal."""
     ours, theirs = pty.openpty()
     environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
     environment |= {"TERM": "xterm-256color", **variables}

@@ -1,4 +1,4 @@
-"""The systemd unit and the compose file say what the commands and settings understand."""
+"""The systemd unit and the compose file use valid commands and settings."""
 
 from __future__ import annotations
 

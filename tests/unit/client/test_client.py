@@ -345,7 +345,7 @@ async def test_the_synchronous_client_works_beside_an_event_loop() -> None:
 
 
 class Ends(BaseException):
-    """What no handler of errors expects."""
+    """An exception that no error handler expects."""
 
 
 async def test_a_source_that_ends_in_another_way_does_not_leave_its_session_waiting() -> None:

@@ -1,4 +1,4 @@
-"""What a command's own server is started with."""
+"""Configuration and overrides of a command's own server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSFORMERS = "--PdWorker.engine=transformers"
 
 @dataclass(frozen=True)
 class Started:
-    """What a server was started with, which is ready at once and ends."""
+    """The arguments of a server that is ready at once and ends."""
 
     config: Path
     overrides: list[str]
@@ -47,7 +47,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
 
 
 async def told(*overrides: str, config: Path | None = BUNDLED_MODEL, quiet: bool = False) -> str:
-    """What the console says of a server with these overrides."""
+    """The console's output for a server with these overrides."""
     console = Console(file=io.StringIO(), width=200)
     async with own_server(console, quiet=quiet, config=config, overrides=overrides) as server:
         assert server.url == "http://there"

@@ -1,4 +1,4 @@
-"""A client whose connections are lost goes on elsewhere; nothing it kept is lost or sent twice."""
+"""A client that loses connections continues elsewhere; no kept audio is lost or sent twice."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_the_next_server_is_tried_first() -> None:
 
 
 async def test_a_session_is_not_begun_twice() -> None:
-    """Only what was begun is resumed; who is refused at first is told so."""
+    """Only sessions that have begun are resumed; a first rejection is raised."""
     async with serving(refuse=[HTTPStatus.SERVICE_UNAVAILABLE]) as url:
         with pytest.raises(Overloaded, match="refused"):
             await streamed(url)

@@ -1,4 +1,4 @@
-"""The page about one recording: what it shows, and that it needs nothing else."""
+"""The page about one recording: its content, and that it is self-contained."""
 
 from __future__ import annotations
 

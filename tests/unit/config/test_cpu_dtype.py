@@ -1,4 +1,4 @@
-"""The data type `auto`: by what the processor multiplies, the same in all processes."""
+"""The data type `auto`: chosen by the CPU's features, the same in all processes."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def test_a_timer_nobody_waits_for_ends_by_itself() -> None:
 async def test_a_wait_can_be_interrupted_and_nothing_is_lost() -> None:
     patience = Patience()
     packets: asyncio.Queue[int] = asyncio.Queue()
-    patience.interrupt()  # nobody waits: nothing happens
+    patience.interrupt()  # without a wait in progress: no effect
     waiting = asyncio.create_task(patience.wait(10, packets.get(), "a packet"))
     await asyncio.sleep(0)
     packets.put_nowait(1)

@@ -38,7 +38,10 @@ def test_characters_may_be_cut_into_tokens() -> None:
         ([(b"ten", None), (b" green", LIKELY)], (None, 0.9)),  # committed by another processor
         ([(b"ten", LIKELY), (b" red", LIKELY)], (None, None)),  # of another text
         ([], (None, None)),
-        ([(b"ten", LIKELY), (b" green", LIKELY), (b"\xe2", LIKELY)], (0.9, 0.9)),  # goes on
+        (
+            [(b"ten", LIKELY), (b" green", LIKELY), (b"\xe2", LIKELY)],
+            (0.9, 0.9),
+        ),  # more tokens follow
     ],
 )
 def test_what_is_not_known_is_none(
