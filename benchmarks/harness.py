@@ -1,4 +1,4 @@
-"""What all benchmarks share: command line, result file, parts, and where they were measured.
+"""The base of all benchmarks: command line, result file, parts, and environment.
 
 A benchmark is a module with a `BENCHMARK`. `python -m benchmarks.run NAME` and
 `python -m benchmarks.NAME` both pass it to `main`.
@@ -29,7 +29,7 @@ _SIZE_HELP = {"quick": "fewer measurements", "smoke": "only whether everything r
 
 
 class LeftOut(Exception):
-    """A part cannot be measured on this machine; the message names what is missing."""
+    """A part cannot be measured on this machine; the message names the missing thing."""
 
 
 class UsageError(Exception):
@@ -111,10 +111,10 @@ Part = Callable[[Run], Mapping[str, Any] | None]
 class Benchmark:
     """A command that measures figures.
 
-    `around` prepares a run and ends what it has started. `full_only` are parts that no `--quick`
+    `around` prepares a run and cleans up after it. `full_only` are parts that no `--quick`
     measures, `on_request` those that run only with `--only`. Figures in the result file of parts
-    that do not run are kept with `--only`, and with `keeps` always. `out` says whether `--out` is
-    required; None: there is no result file.
+    that do not run are kept with `--only`, and with `keeps` always. `out`: whether `--out` is
+    required; None: without a result file.
     """
 
     description: str | None
@@ -151,7 +151,7 @@ class Benchmark:
 
 
 def main(benchmark: Benchmark, words: Sequence[str] | None = None) -> None:
-    """Run a benchmark with the words of a command line; those of this process by default."""
+    """Run a benchmark with the words of a command line, by default this process's."""
     parser = benchmark.parser
     arguments = parser.parse_args(words)
     end_with_signals()
@@ -279,7 +279,7 @@ def environment() -> dict[str, str]:
 
 
 def _versions(*names: str) -> dict[str, str]:
-    """Return those of the packages that are installed; vLLM has another name with GPUs."""
+    """Return the versions of installed packages; vLLM has another name with GPUs."""
     found = {}
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

@@ -14,7 +14,7 @@ Row = dict[str, Any]
 Heard = tuple[float, float]
 RECOVERIES = ("worker", "processor", "frozen")
 _SPOKEN_AFTER_MS = 5_000.0
-# In this time text is to be back. Of two faults that are closer nobody can tell whose delay it is.
+# Text must be back within this time. The delays of two closer faults cannot be told apart.
 _APART_SECONDS = 5.0
 
 
@@ -26,16 +26,16 @@ def recovery_seconds(
 ) -> float | None:
     """Return how long text stood still because of a fault `at_seconds` after the session began.
 
-    It is by how much the text of what was spoken in the 5 s from then came later than in the
-    undisturbed run, at most. Events that were on their way at that moment thus do not count.
-    Infinite if the text never came. The next fault came at `until_seconds`: text that was due only
-    after it is no longer this one's; None if there was no other.
+    It is the longest delay, compared with the undisturbed run, of the text of the 5 s of speech
+    from then on. Events that were on their way at that moment thus do not count. Infinite if the
+    text never arrived. The next fault was at `until_seconds`: later text belongs to that one; None
+    if all text does.
     """
     later = [(at, ms) for at, ms in undisturbed if ms > 1_000 * at_seconds]
     if later and later[0][0] >= until_seconds:
         return None
     later = [(at, ms) for at, ms in later if at < until_seconds]
-    # At the end of the audio, or before a pause, the next text is what the fault delays.
+    # At the end of the audio, or before a pause, the fault delays the next text.
     near = [heard for heard in later if heard[1] <= 1_000 * at_seconds + _SPOKEN_AFTER_MS]
     delays = [_first_after(found, ms) - at for at, ms in near or later[:1]]
     return max(0.0, *delays) if delays else 0.0

@@ -1,4 +1,4 @@
-"""What a process of the graph is asked to do to itself (`site/sitecustomize.py`)."""
+"""Commands to a process of the graph to disturb itself (`site/sitecustomize.py`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SITE = Path(__file__).parent / "site"
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return what a graph's processes need in order to take orders from `folder`."""
+    """Return the environment in which a graph's processes take commands from `folder`."""
     paths = [str(SITE), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {"PYTHONPATH": os.pathsep.join(paths), "AURICLE_FAULTS": str(folder)}
 

@@ -1,4 +1,4 @@
-"""Does a fault to a running graph, and undoes what the graph does not undo by itself."""
+"""Injects a fault into a running graph, and repairs damage that the graph does not repair."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _SECOND_CONNECTION_SECONDS = 0.5
 
 
 class NotDone(Exception):
-    """The fault could not be done, so that its session says nothing of it."""
+    """The fault could not be injected, so that its session does not count."""
 
 
 @dataclass
 class Injection:
     """One fault: `prepare` before its session begins, `begin`, then `end`.
 
-    `detail` says what was done to what.
+    `detail` names the target and the action.
     """
 
     graph: Graph
@@ -61,7 +61,7 @@ class Injection:
         return self.fault.of.target == CLIENT and self.fault.of.action == "reorder"
 
     async def prepare(self) -> None:
-        """See where the target stands now, so that it is known later what the session uses."""
+        """Note the counters of the target, to find the replica that the session uses."""
         kind = self.fault.of
         if kind.action in OF_CONNECTIONS:
             of_target: Sequence[Proxy | UnixProxy] = self.door.proxies

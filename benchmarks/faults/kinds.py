@@ -1,4 +1,4 @@
-"""The kinds of faults: what each does, to what, and what its recovery counts as."""
+"""The kinds of faults: action, target, and the figure of its recovery."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 ENCODE, PD, PROCESSOR, FRONTEND = "EncodeWorker", "PdWorker", "Processor", "Frontend"
 COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
-# What a fault is done to, besides a component: only one fault at a time is done to each.
+# Targets other than components. Each target has only one fault at a time.
 CLIENT, NATS, DISK, NOTHING = "the client's connection", "NATS", "the disk", "nothing"
 
-# What calls between processes take: the first between machines, and without a socket on one.
+# The ways of calls between processes: the first between machines, and without a socket on one.
 REQUEST_PLANE, SOCKETS = "the request plane", "local sockets"
 
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
 _NAMES = (
     ("encode-worker", ENCODE), ("pd-worker", PD), ("processor", PROCESSOR), ("frontend", FRONTEND)
 )  # fmt: skip
-# Where a fault that can be done to all of them is done in `--quick`.
+# The targets in `--quick` of faults that any component can have.
 _SHORT_IN_QUICK = {"descriptors": PROCESSOR, "memory": ENCODE}
-# Seconds that a fault lasts which ends by itself.
+# Seconds of a fault that ends by itself.
 _SHORT = (3.0, 6.0)
 
 
@@ -26,12 +26,12 @@ _SHORT = (3.0, 6.0)
 class Kind:
     """One kind of fault.
 
-    `action` names what is done (`inject.py`) to the replica of `target` that is in use.
-    `seconds`: it lasts so long (least, most); None: until the graph, or the suite, ends it.
+    `action` (`inject.py`) is applied to the replica of `target` that is in use.
+    `seconds`: its duration (least, most); None: until the graph, or the suite, ends it.
     `fatal`: the process must be gone in the end, and another one in its place.
-    `recovery` is the figure that its recovery counts in; empty for none.
-    `plane` is what it disturbs calls to the target over; empty if it disturbs no calls.
-    `quick` is how often it comes in `--quick`.
+    `recovery` is the figure of its recovery; empty for none.
+    `plane` is the way of the calls that it disturbs; empty if it disturbs no calls.
+    `quick` is the number of such faults in `--quick`.
     """
 
     name: str

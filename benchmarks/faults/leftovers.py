@@ -1,4 +1,4 @@
-"""What a graph has left behind: leases and sessions while it runs, files and memory afterwards."""
+"""Leaks of a graph: leases and sessions while it runs, files and memory afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 from auricle_testing.replicas import replicas
 from benchmarks.faults.graph import Graph
 
-# The default of a lease is 30 s; nothing else is held for longer once nobody speaks.
+# The default of a lease is 30 s; nothing else is held for longer without sessions.
 _SETTLE_SECONDS = 45.0
 _HELD = {
     "EncodeWorker": ("auricle_encode_worker_open_leases", "auricle_encode_worker_queued_windows"),
@@ -22,7 +22,8 @@ _SHARED_MEMORY = Path("/dev/shm")
 
 
 def held(graph: Graph) -> list[str]:
-    """Return what the replicas still hold 45 s after the last session, or none earlier."""
+    """Return the leases and sessions that replicas still hold 45 s after the last session; returns
+    early if there are none."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     while (found := _held_now(graph)) and time.monotonic() < deadline:
         time.sleep(1.0)

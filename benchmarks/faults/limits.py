@@ -13,14 +13,14 @@ _DESCRIPTORS = 16
 
 @contextlib.contextmanager
 def no_more_descriptors(process: psutil.Process) -> Iterator[None]:
-    """Until the block ends, the process opens nothing; what it has open stays open."""
+    """Until the block ends, the process can open no file; its open files stay open."""
     with _limited(process, psutil.RLIMIT_NOFILE, _DESCRIPTORS):
         yield
 
 
 @contextlib.contextmanager
 def no_more_memory(process: psutil.Process) -> Iterator[None]:
-    """Until the block ends, the process gets no address space beyond what it has."""
+    """Until the block ends, the process gets no more address space."""
     with _limited(process, psutil.RLIMIT_AS, process.memory_info().vms):
         yield
 

@@ -23,7 +23,7 @@ _NEVER = 9_999.0  # JSON has no infinity
 
 @dataclass(frozen=True)
 class Reference:
-    """What a recording says, and when, if nothing happens."""
+    """The text of a recording with its times, without any fault."""
 
     text: str
     heard: tuple[Heard, ...]
@@ -65,16 +65,16 @@ class Run:
             raise AssertionError(str(failed.exceptions[0])) from failed
 
     async def bus(self) -> Row:
-        """Compare what is on the transcript bus with what clients have heard."""
+        """Compare the transcript bus with the finals of clients."""
         messages = await self.graph.nats.stored()
         texts = [message["text"] for message in messages if message["type"] == "final"]
         missing, surplus = on_the_bus(self.finals, texts)
         return {"type": "bus", "missing": missing, "surplus": surplus, "heard": len(self.finals)}
 
     async def _undisturbed(self, names: Sequence[str], doors: Sequence[Door]) -> None:
-        """Hear each recording once with nothing but another session beside it."""
+        """Transcribe each recording once, with only one other session running."""
         left = list(names)
-        # Whatever is done once is done now.
+        # The first sessions are slower.
         await asyncio.gather(*(self._say(Session(door.urls, left[0])) for door in doors))
 
         async def lane(door: Door) -> None:
@@ -103,7 +103,7 @@ class Run:
     async def _lanes(
         self, todo: list[Fault], group: asyncio.TaskGroup, doors: Sequence[Door]
     ) -> None:
-        """Do these faults; what one has ended may still be started again afterwards."""
+        """Inject these faults; processes that they ended may still be restarting afterwards."""
         await asyncio.wait([group.create_task(self._lane(todo, group, door)) for door in doors])
 
     async def _lane(self, todo: list[Fault], group: asyncio.TaskGroup, door: Door) -> None:

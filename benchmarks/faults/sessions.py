@@ -1,4 +1,4 @@
-"""One live session in real time: what was heard of it, and when."""
+"""One live session in real time: its texts and their times."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LAST_SECONDS = 120.0
 class Session:
     """The session of one recording. Times are seconds since its first sample was due.
 
-    `audio` is the name of a bundled recording, or a file. `error` says why it failed, `broken`
-    which promise of the protocol was broken; both are empty if all was well. `hits` are the faults
-    that came while it was live: (kind, when). `losses` has a line for each connection that it lost;
-    the session then resumed at the next of `urls`.
+    `audio` is the name of a bundled recording, or a file. `error` is the reason of its failure,
+    `broken` which promise of the protocol was broken; both are empty if all was well. `hits` are
+    the faults that came while it was live: (kind, when). `losses` has a line for each connection
+    that it lost; the session then resumed at the next of `urls`.
     """
 
     urls: Sequence[str]
@@ -58,7 +58,8 @@ class Session:
         return " ".join(e["text"] for e in self.events if e["type"] == "final" and e["text"])
 
     async def run(self, share: float = 0.0) -> None:
-        """Say the recording, and hear its text; `reached` returns once `share` of it is said."""
+        """Stream the recording and receive its text; `reached` returns once `share` of it is
+        sent."""
         samples = await asyncio.to_thread(_samples, self.audio)
         seconds = len(samples) / recordings.SAMPLE_RATE
         self._until_seconds = share * seconds

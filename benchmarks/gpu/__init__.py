@@ -1,1 +1,1 @@
-"""Measures what a GPU carries, with its measured ceilings beside the figures; see __main__."""
+"""The load that a GPU carries, with the measured ceilings of the device; see __main__."""

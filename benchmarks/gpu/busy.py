@@ -1,7 +1,7 @@
 """The share of time in which a GPU is busy, as NVIDIA's driver counts it.
 
-NVML counts a moment as busy if any kernel runs, however few of the GPU's cores it fills: a low
-share says that the GPU waits for somebody, a high one does not say that it is full.
+NVML counts a moment as busy if any kernel runs, however few of the GPU's cores it fills: with a
+low share the GPU waits for the host, but with a high share it may still have room.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVERY_SECONDS = 0.25
 
 @dataclass
 class Busy:
-    """Samples of a block; `why_not` says why there are none."""
+    """Samples of a block; `why_not` is the reason if there are none."""
 
     why_not: str = ""
     samples: list[float] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Busy:
 
 @contextmanager
 def gpu_busy(device: str, gpus: int = 1) -> Iterator[Busy]:
-    """Yield what the first `gpus` GPUs that this process sees do in the block."""
+    """Yield how busy the first `gpus` GPUs of this process are in the block."""
     if device != "cuda":
         yield Busy("no GPU")
         return
@@ -72,7 +72,7 @@ def sampled(sample: Callable[[], float], every_seconds: float = _EVERY_SECONDS) 
 
 
 class _Unavailable(Exception):
-    """NVML cannot be asked; the text says why."""
+    """NVML cannot be called; the text is the reason."""
 
 
 def _sampler(gpus: int) -> Callable[[], float]:

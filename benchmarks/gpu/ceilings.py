@@ -1,4 +1,4 @@
-"""What the device does at best: matrix products, copies, launches. Others are compared with it."""
+"""The ceilings of the device: matrix products, copies, launches; others are shares of them."""
 
 from __future__ import annotations
 

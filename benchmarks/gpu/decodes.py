@@ -28,7 +28,7 @@ class Asked(Protocol):
 async def closed_loop(
     sessions: Asked, clients: int, seconds: float, drafts: Drafts, task: Task
 ) -> dict[str, Any]:
-    """Return what so many concurrent clients get in that time."""
+    """Return the decodes of `clients` concurrent clients in `seconds`."""
     took: list[float] = []
     answers: list[Decoded] = []
     same: list[bool] = []

@@ -20,17 +20,17 @@ class Device:
         self.torch = torch.device(name)
 
     def wait(self) -> None:
-        """Wait until the device has done what it was told; a CPU has by then."""
+        """Wait until the device has finished; a CPU already has."""
         if self.torch.type == "cuda":
             torch.cuda.synchronize()
 
     def median_seconds(
         self, work: Callable[[], object], seconds: float, *, in_row: int = 1
     ) -> float:
-        """Return what one call takes, as a thread that waits for its end sees it.
+        """Return the seconds of one call, for a thread that waits for its end.
 
-        With `in_row` the device is waited for after so many calls: it is never idle in between,
-        and what the last wait takes hardly counts.
+        The thread waits once per `in_row` calls, so that the device is never idle in between and
+        the last wait hardly counts.
         """
         for _ in range(_WARM_UP):
             work()

@@ -1,4 +1,4 @@
-"""What a part has found, and the task that it was given. Plain data that goes between processes."""
+"""The task and the results of a part: plain data that processes exchange."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from benchmarks.gpu.scale import FULL, QUICK, Scale
 
 @dataclass(frozen=True)
 class Task:
-    """What a part is to measure; `ceilings` are the figures of the part of that name.
+    """The task of a part; `ceilings` are the figures of the part of that name.
 
-    `config` and `gpus` are for the part that starts pools: the file, or empty for that which fits
-    so many GPUs.
+    `config` and `gpus` are for the part that starts pools: the file, or empty for the one that
+    fits this number of GPUs.
     """
 
     part: str
@@ -58,5 +58,5 @@ class Found:
 
     @property
     def names(self) -> set[str]:
-        """All figures that the part knows of."""
+        """All figures of the part."""
         return self.figures.keys() | self.not_measured.keys()

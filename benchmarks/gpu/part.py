@@ -19,13 +19,13 @@ from benchmarks.prepared import ROOT
 
 
 class PartFailed(Exception):
-    """A part has no figures; the text says why."""
+    """A part has no figures; the text is the reason."""
 
 
 def run(task: Task, seconds: float) -> Found:
     """Run a part; its process and all below it have ended when this returns.
 
-    Raises PartFailed if it fails, or is not done after so many seconds.
+    Raises PartFailed if it fails, or is not done after `seconds`.
     """
     with tempfile.TemporaryDirectory() as directory:
         answer = Path(directory) / "found.json"
@@ -48,7 +48,7 @@ def run(task: Task, seconds: float) -> Found:
 
 
 def main() -> None:
-    """Measure the part of the task on standard input; write what was found, or why nothing was."""
+    """Measure the part of the task on standard input; write its results, or why it has none."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     task, answer = Task(**json.load(sys.stdin)), Path(sys.argv[1])
     part = PARTS[task.part]

@@ -17,7 +17,7 @@ _HOP = (
 
 @dataclass(frozen=True)
 class Part:
-    """`module` of this package measures `figures`, all of them or why not, in about so many minutes
+    """`module` of this package measures `figures`, or the reasons why not, in about `minutes`
     on one GPU."""
 
     module: str

@@ -1,8 +1,8 @@
 """The encoder's passes over live windows, by their number and the kind of attention.
 
-A pass is what an encode worker does with a batch of live sessions: of each it convolves the seconds
-that are new since the last decode, and attends over the whole open window. Copies from the device,
-batching and caches are the part `worker`'s.
+A pass is the work of an encode worker for a batch of live sessions: it convolves the seconds of
+each that are new since the last decode, and attends over the whole open window. Copies from the
+device, batching and caches are the part `worker`'s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LARGE = "_1_7b"
 
 
 def live_work(count: int, geometry: Geometry, seed: int = 0) -> Work:
-    """Return the work of the next decode of so many sessions, whose open windows are of any age."""
+    """Return the work of the next decode of `sessions` sessions, with open windows of any age."""
     whole = geometry.window_frames
     ages = [*range(_CHUNK_FRAMES, whole, _CHUNK_FRAMES), whole]
     found = [
@@ -57,11 +57,11 @@ class Passes:
         self._convolved: dict[int, torch.Tensor] = {}  # by frames
 
     def blocks(self, work: Work) -> list[MelBlock]:
-        """Return what is convolved."""
+        """Return the input of the convolutions."""
         return [MelBlock(self.values[:frames], _FLOOR) for frames in work.blocks]
 
     def windows(self, work: Work) -> list[list[torch.Tensor]]:
-        """Return what is attended over: conv outputs, as the cache and the convolutions give it."""
+        """Return the input of attention: conv outputs from the cache and the convolutions."""
         return [
             [self._block(n) for n in self._pieces(frames)] for frames in work.windows
         ]  # fmt: skip

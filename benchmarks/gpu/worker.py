@@ -31,7 +31,7 @@ from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
 
 _SLOTS = 1024
-_LEASE_SECONDS = 0.05  # nobody reads here: what was answered may go
+_LEASE_SECONDS = 0.05  # embeddings are not read here
 _FLOOR = -6.0
 _CHUNK_FRAMES = 64  # of a live session's cadence, 640 ms
 _TENANT = "benchmark"
@@ -42,7 +42,7 @@ _MARK = tenant_mark(_TENANT)
 async def working(
     checkpoint: ModelCheckpoint, dtype: str, device: str, most_windows: int
 ) -> AsyncIterator[EncodeWorker]:
-    """Yield a worker that has warmed up, with batches of up to so many windows."""
+    """Yield a worker that has warmed up, with batches of up to `most_windows`."""
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
     store = EmbeddingStore(HostSlab.private(layout, _SLOTS), _LEASE_SECONDS)

@@ -107,7 +107,7 @@ def first_partial(record: Record) -> float | None:
 def stop_to_final(record: Record) -> float:
     """Return the time from the message that ends the session to its last final text.
 
-    What the session is told besides, its words' times for one, may come later.
+    Other events of the session, such as its words' times, may arrive later.
     """
     if record.outcome != "done":
         return NEVER

@@ -11,7 +11,7 @@ from benchmarks.load.spans import ORDER
 
 
 def draw(details: dict[str, Any], directory: Path) -> None:
-    """Write PNG files beside the results, for the figures that were measured."""
+    """Write PNG files next to the results, for the figures that were measured."""
     for model in ("demo", "3x"):
         curves = {k: v for k, v in details.items() if k.startswith("curve_") and k.endswith(model)}
         if curves:

@@ -1,4 +1,4 @@
-"""Recorded files: seconds of audio transcribed per second, and what they cost the server."""
+"""Recorded files: seconds of audio transcribed per second, and their cost in the server."""
 
 from __future__ import annotations
 

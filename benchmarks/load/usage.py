@@ -91,7 +91,7 @@ def memory_mib(root: psutil.Process) -> Counter[str]:
 
 
 def _memory(root: psutil.Process) -> tuple[Counter[str], Counter[str]]:
-    """Return the proportional set size by process name, and what of it is no file's."""
+    """Return the proportional set size by process name, and the part not mapped from files."""
     whole: Counter[str] = Counter()
     own: Counter[str] = Counter()
     for process in _family(root):

@@ -1,1 +1,1 @@
-"""What the server does under more load than it carries, simulated."""
+"""The server under more load than it carries, simulated."""

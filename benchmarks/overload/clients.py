@@ -1,4 +1,4 @@
-"""Simulated clients: who comes when, what they say, and how late their text is."""
+"""Simulated clients: their arrivals, their speech, and the delay of their text."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass
 class Server:
-    """What the processor has: the real classes, on simulated time."""
+    """The processor's part: the real classes, on simulated time."""
 
     sim: Simulation
     machine: Machine

@@ -25,7 +25,7 @@ _HICCUP_EVERY_SECONDS, _HICCUP_SECONDS = 15.0, (0.03, 0.15)
 
 
 class Simulation:
-    """Calls what was put on the calendar, in order."""
+    """Runs the scheduled calls in order."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
@@ -74,7 +74,7 @@ class BatchCost:
 
 
 class Batching:
-    """`workers` workers, each of which decodes what has queued as one batch."""
+    """`workers` workers, each decodes its whole queue as one batch."""
 
     def __init__(self, sim: Simulation, cost: BatchCost, workers: int = 1) -> None:
         self.speed = 1.0

@@ -1,4 +1,4 @@
-"""A simulated service: workers that start slowly, a controller that sees what they report.
+"""A simulated service: workers that start slowly, a controller that sees their reports.
 
 `run` plays a trace through it. A worker at its knee carries 1, or `real_capacity` where the
 profile is wrong. Sessions inside the SLO are those for whom both pools have room; workers

@@ -128,7 +128,7 @@ def _costs(shape: Shape, seconds: Series) -> tuple[Series, Series]:
 
 
 def make(name: str, gpus: float, seed: int) -> Trace:
-    """A trace whose expected peak takes about so many GPUs in both pools together."""
+    """A trace whose expected peak takes about `gpus` GPUs in both pools together."""
     return shaped(name, SHAPES[name], gpus, np.random.default_rng(seed))
 
 
@@ -143,7 +143,7 @@ def shaped(name: str, shape: Shape, gpus: float, chance: np.random.Generator) ->
 
 
 def spoken(name: str, shape: Shape, sessions: Series, chance: np.random.Generator) -> Trace:
-    """What so many open sessions ask of the pools, if their speech is of this shape."""
+    """The demand of open sessions on the pools, with speech of this shape."""
     encode, pd = _costs(shape, np.arange(len(sessions)) * STEP_SECONDS)
     # What people say at a time goes together a little (news, a topic of the day).
     drift = np.clip(_wander(len(sessions), chance), -0.15, 0.15)

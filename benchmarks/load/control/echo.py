@@ -1,6 +1,6 @@
-"""Live clients of a bare echo (see `echo_server.py`), and what they cost it.
+"""Live clients of a bare echo (see `echo_server.py`), and their cost there.
 
-What the frontend and the processor cost beside it means something on any machine.
+The cost of frontend and processor relative to it can be compared between machines.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ _REQUEST: Any = getattr(vllm_engine, "GenerateRequest", None)  # an earlier comm
 
 @dataclass(frozen=True)
 class Measured:
-    """What the engine answered, and the CPU of the process that calls it (`api`) and of vLLM's
+    """Answers of the engine, and the CPU of the process that calls it (`api`) and of vLLM's
     engine process (`core`): per request, and as a share of a core (`busy`)."""
 
     per_second: float

@@ -24,7 +24,7 @@ _STOP_SECONDS = 60.0
 
 
 class _Asked:
-    """The benchmark as a process of its own, which measures when it is told to."""
+    """The benchmark as a process of its own, which measures on request."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -37,7 +37,7 @@ class _Asked:
         raise RuntimeError(f"the engine's process ended with {self._process.wait()}")
 
     def measure(self, seconds: float) -> dict[str, float]:
-        """Measure for so many seconds."""
+        """Measure for `seconds`."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()

@@ -1,7 +1,7 @@
-"""Measures the sessions per core that frontend and processor carry.
+"""Measures the sessions per core of frontend and processor.
 
 Sessions send 20 ms packets with voice activity detection on. The result is computed from the
-CPU seconds of the two processes, and compared with what a bare echo of the same packets costs.
+CPU seconds of the two processes, and compared with the cost of a bare echo of the same packets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One module per protocol: each runs one session and records what a client sees."""
+"""One module per protocol: each runs one session and records its events."""
 
 from __future__ import annotations
 
