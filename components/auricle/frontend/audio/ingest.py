@@ -209,12 +209,10 @@ class FeatureIngest:
         self._taken.append(data)
 
     def expect(self, _speech: int | None) -> int:
-        """Return 0: packets are not joined."""
         return 0
 
     @property
     def ready(self) -> bool:
-        """Whether a packet was taken and not processed."""
         return bool(self._taken)
 
     @property

@@ -338,5 +338,4 @@ def _never() -> asyncio.Future[None]:
 
 
 async def _following(events: AsyncGenerator[SessionEvent, None]) -> SessionEvent | None:
-    """Return the next event; None at the end."""
     return await anext(events, None)

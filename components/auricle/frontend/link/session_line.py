@@ -277,7 +277,6 @@ class SessionLine:
 
     @property
     def session(self) -> str:
-        """The session's name on its current processor."""
         return self._session
 
     def open_message(self) -> OpenSession:

@@ -30,7 +30,6 @@ def decoded(text: str, messages: msgspec.json.Decoder[M], names: str) -> M:
 
 
 def encode(reply: Reply) -> str:
-    """Return the message as JSON text."""
     return msgspec.json.encode(reply).decode()
 
 

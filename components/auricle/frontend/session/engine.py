@@ -62,7 +62,6 @@ class AudioIntake(Generic[AnyIngest]):
     # ── what subclasses implement ───────────────────────────────────────────
 
     async def deliver(self, events: list[AudioEvent]) -> None:
-        """Process what endpointing found."""
         raise NotImplementedError
 
     async def run(self) -> None:
@@ -164,11 +163,9 @@ class Channel(AudioIntake[AnyIngest]):
         once."""
 
     async def told(self, event: SessionEvent) -> None:
-        """The processor sent an event."""
         raise NotImplementedError
 
     def expect(self) -> int:
-        """See `Ingest.expect`."""
         return self.ingest.expect(self._link.missing)
 
     async def deliver(self, events: list[AudioEvent]) -> None:
@@ -232,7 +229,6 @@ class TextChannel(Channel[Ingest]):
         return at
 
     async def text(self, event: Text) -> None:
-        """The channel has new text."""
         if self._on_text is not None:
             await self._on_text(event)
 
@@ -297,7 +293,6 @@ class SessionEngine:
 
     @property
     def resting(self) -> bool:
-        """Whether all channels are between two segments."""
         return all(channel.resting_at is not None for channel in self.channels)
 
     async def receive(self, receiving: Callable[[], Awaitable[T]]) -> T | None:

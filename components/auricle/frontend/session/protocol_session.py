@@ -150,12 +150,10 @@ class SpokenChannel(TextChannel):
         await self._send(lambda: self._serializer.on_finalized(at))
 
     async def found(self, events: Sequence[AudioEvent]) -> None:
-        """Send messages on speech and silences."""
         until = self.heard_samples
         await self._send(lambda: self._serializer.on_endpointing(events, until))
 
     async def text(self, event: Text) -> None:
-        """Send messages on new text."""
         if isinstance(event, SegmentFinal):
             await self._send(partial(self._serializer.on_final, event))
         else:

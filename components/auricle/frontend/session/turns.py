@@ -103,7 +103,6 @@ class EndpointingPolicy:
         return max(MIN_SILENCE_MS, min(self.min_silence_ms, self.end_ms, eager_ms))
 
     def confidence(self, silence_ms: float) -> float:
-        """Return the confidence after such a silence."""
         return round(silence_ms / (silence_ms + self._half_ms), 3)
 
     def pause(self, probability: float) -> Pause:
@@ -169,7 +168,6 @@ class Turn:
 
     @property
     def text(self) -> str:
-        """The text of all its segments."""
         return " ".join(one.text for one in self.spoken)
 
 

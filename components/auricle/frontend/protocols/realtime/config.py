@@ -77,7 +77,6 @@ class SemanticVad(
         return replace(ServerVadFields().over(settings), turns=WAITS[self.eagerness or "auto"])
 
     def warnings(self) -> list[str]:
-        """Return sentences on options without effect."""
         return _without_effect(self)
 
 
@@ -148,7 +147,6 @@ class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
 
     @property
     def hasty(self) -> bool:
-        """Whether text is committed sooner than usual."""
         return self.delay in ("minimal", "low")
 
     @property
@@ -157,7 +155,6 @@ class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
         return self.chunk_ms or (_HASTY_CHUNK_MS if self.delay == "minimal" else None)
 
     def warnings(self) -> list[str]:
-        """Return sentences on options without effect."""
         found = self.without_effect
         if self.delay in ("high", "xhigh"):
             found.append(f"transcription.delay {self.delay} is served as medium")

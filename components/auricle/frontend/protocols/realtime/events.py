@@ -79,7 +79,6 @@ def parse_event(message: str | bytes | dict[str, Any]) -> ClientEvent:
 
 
 def encode(event: ServerEvent) -> str:
-    """Return the event as JSON text."""
     return msgspec.json.encode(event).decode()
 
 
@@ -153,7 +152,6 @@ def failed(item: str, error: AuricleError) -> ServerEvent:
 
 
 def empty_commit(milliseconds: int) -> UnsupportedValue:
-    """Return the error of a commit with too little audio."""
     return UnsupportedValue(
         f"the input audio buffer holds {milliseconds} ms; a turn needs at least 100 ms of audio"
     )

@@ -125,7 +125,6 @@ class RealtimeTurn:
 
     @property
     def last(self) -> SegmentFinal | None:
-        """The last segment with text, if any."""
         return self._finals[-1] if self._finals else None
 
     async def _told(self, event: SessionEvent) -> None:

@@ -58,7 +58,6 @@ class RealtimeProtocol:
 
     @staticmethod
     def error(error: AuricleError) -> str:
-        """Return the last event of a session that failed."""
         return events.encode(events.error_event(error))
 
 

@@ -76,5 +76,4 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode(reply: Reply | Resumable) -> str:
-    """Return a reply as JSON text."""
     return _encode(reply).decode()

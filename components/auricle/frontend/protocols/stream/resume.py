@@ -120,7 +120,6 @@ class Ledger:
         return isinstance(event, SegmentFinal) or event.audio_ms > self._told_ms
 
     def told(self, event: SegmentPartial | SegmentFinal) -> None:
-        """The client receives this text."""
         self._point = event.resume
         self._told_ms = event.audio_ms if isinstance(event, SegmentPartial) else -1
         if isinstance(event, SegmentFinal):
@@ -132,7 +131,6 @@ class Ledger:
         self._point = replace(self._point, speakers=event.state)
 
     def told_translation(self, event: SegmentTranslation) -> None:
-        """The client receives a part of a translation."""
         self._translations.translation(event)
 
     @property

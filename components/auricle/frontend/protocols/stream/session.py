@@ -48,19 +48,16 @@ from auricle.transcript.confidence import of_text
 
 
 def partial_reply(event: SegmentPartial) -> stream.Partial:
-    """Return the client's message for a partial."""
     return stream.Partial(
         event.segment, event.committed, event.partial, event.audio_ms, event.language
     )
 
 
 def final_reply(event: SegmentFinal) -> stream.Final:
-    """Return the client's message for a final."""
     return stream.Final(event.segment, event.text, event.start_ms, event.end_ms, event.language)
 
 
 def mark_reply(event: Mark) -> stream.SpeechMark:
-    """Return the client's message for what endpointing found."""
     at_ms = milliseconds(event.at)
     match event:
         case SpeechOnset():
@@ -74,18 +71,15 @@ def mark_reply(event: Mark) -> stream.SpeechMark:
 
 
 def words_reply(event: SegmentWords) -> stream.Words:
-    """Return the client's message for a segment's words."""
     confidence = of_text(word.confidence for word in event.words)
     return stream.Words(event.segment, event.words, event.source, event.missing or None, confidence)
 
 
 def speakers_reply(event: SegmentSpeakers) -> stream.Speakers:
-    """Return the client's message for a segment's speakers."""
     return stream.Speakers(event.segment, event.parts, event.source, event.missing or None)
 
 
 def translation_reply(event: SegmentTranslation) -> stream.Translation:
-    """Return the client's message for a segment's translation."""
     return stream.Translation(
         *(event.segment, event.language, event.committed, event.partial, event.final),
         event.missing or None,
@@ -137,7 +131,6 @@ class StreamProtocol:
 
     @staticmethod
     def error(error: AuricleError) -> str:
-        """Return the last message of a session that failed."""
         after, param = error.retry_after_seconds, error.param
         return protocol.encode(stream.Error(error.code, error.for_client, after, param))
 
@@ -217,7 +210,6 @@ class _Session(Channel[Ingest | FeatureIngest]):
     # ── to the client ───────────────────────────────────────────────────────
 
     async def told(self, event: SessionEvent) -> None:
-        """Send the message of a processor's event."""
         match event:
             case SessionReady():
                 name, chunk_ms = self._begun.name, self._begun.chunk_ms
