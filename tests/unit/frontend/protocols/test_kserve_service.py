@@ -70,15 +70,6 @@ async def test_text_that_may_change_comes_only_if_it_is_wanted() -> None:
     assert [len(r.infer_response.outputs) for r in told] == [1, 1]
 
 
-async def test_a_sequence_without_words_ends_too() -> None:
-    service = Service(None)
-    async with asyncio.timeout(SECONDS), service.serving() as channel:
-        stream = Stream(channel)
-        await stream.send(QUIET, sequence_id=7, sequence_start=True, sequence_end=True)
-        (told,) = await stream.answers()
-    assert (text_of(told.infer_response), is_final(told.infer_response)) == ("", True)
-
-
 async def test_a_stream_has_several_sequences_at_once_and_one_after_the_other() -> None:
     service = Service(None)
     async with asyncio.timeout(SECONDS), service.serving() as channel:

@@ -67,13 +67,9 @@ class TranslationRequests(TranscriptionRequests):
         assert isinstance(request, TranslationForm)
         self._frontend.check_translator((request.target,), _PARAM)
         by_speech = self._frontend.directions.of_speech(request.target)
-        return Recording(
-            path=upload.path,
-            name=upload.name,
-            language=request.spoken,
-            languages=request.among,
-            context=request.context,
-            endpointing=self.endpointing(request),
+        return replace(
+            super().recording(upload, request),
+            logprobs=False,
             translate=None if by_speech else request.target,
             to_english=by_speech,
         )
