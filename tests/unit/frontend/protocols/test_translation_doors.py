@@ -16,7 +16,7 @@ import websockets
 from openai._models import construct_type
 from openai.types.realtime import RealtimeTranslationServerEvent
 
-from auricle.client.display import Shown
+from auricle.client.display import TranscriptFormatter
 from auricle.client.events import typed
 from auricle.core.errors import ProtocolError
 from auricle.frontend.exporters.transcripts import TranscriptSource
@@ -452,7 +452,8 @@ def test_the_bus_has_translations() -> None:
 
 def test_the_command_shows_text_or_its_translation() -> None:
     warned: list[str] = []
-    spoken, other = Shown(None, warned.append), Shown("es", warned.append)
+    spoken = TranscriptFormatter(None, warned.append)
+    other = TranscriptFormatter("es", warned.append)
     heard: list[Any] = [
         {"type": "final", "segment": 0, "text": "A boat.", "start_ms": 0, "end_ms": 900},
         {"type": "final", "segment": 1, "text": "Una.", "start_ms": 1000, "end_ms": 1900},
@@ -462,9 +463,9 @@ def test_the_command_shows_text_or_its_translation() -> None:
         for shown in (spoken, other):
             found = typed(event | {"language": "English"})
             assert found is not None
-            shown.heard(found)
+            shown.add(found)
     for segment, text, why in ((0, "Una barca.", None), (1, "", "same_language"), (2, "", "late")):
-        other.heard(ClientTranslation(segment, "es", text, "", True, why))
+        other.add(ClientTranslation(segment, "es", text, "", True, why))
     assert other.text("txt") == "Una barca. Una."
     assert other.text("srt") == (
         "1\n00:00:00,000 --> 00:00:00,900\nUna barca.\n\n2\n00:00:01,000 --> 00:00:01,900\nUna.\n"
