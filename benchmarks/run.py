@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import runpy
 import sys
 from types import ModuleType
 
@@ -37,7 +38,7 @@ def main() -> None:
     if (benchmark := getattr(module, "BENCHMARK", None)) is not None:
         harness.main(benchmark)
     else:
-        module.main()
+        runpy.run_module(module.__name__, run_name="__main__")
 
 
 if __name__ == "__main__":
