@@ -79,7 +79,7 @@ class Front:
             FrontendMetrics(registry, made),
         )
         self.decoders = SimpleNamespace(outputs=unused)
-        self.diagnostician = SimpleNamespace(diagnose=unused)
+        self.gatherer = SimpleNamespace(diagnose=unused)
         self.tokens = Tokens(None, PURPOSE)
         self.url = ""
         self.extend: Callable[[FastAPI], FastAPI] = lambda app: app  # with more routes
@@ -91,7 +91,7 @@ class Front:
             self.access,
             cast(Any, self.decoders),
             Registry(),
-            cast(Any, self.diagnostician),
+            cast(Any, self.gatherer),
             self.tokens,
         )
         settings = self.frontend.settings

@@ -30,7 +30,7 @@ async def calling(
         front.access,
         cast(Any, front.decoders),
         Registry(),
-        cast(Any, front.diagnostician),
+        cast(Any, front.gatherer),
         front.tokens,
     )
     settings = front.frontend.settings.model_copy(update={"grpc_port": 0})

@@ -6,8 +6,6 @@ import asyncio
 import socket
 from functools import partial
 
-from starlette.types import ASGIApp
-
 from auricle.config.frontend import ModelPreset
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import within
@@ -19,31 +17,17 @@ from auricle.frontend.exporters.transcripts import NoBus, TranscriptBus
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.metrics import FrontendMetrics
-from auricle.frontend.ops.dashboard import Gatherer, Observatory
-from auricle.frontend.ops.diagnosis import Deployment, Diagnostician
+from auricle.frontend.ops.dashboard import Dashboard
 from auricle.frontend.ops.documents import FrontendState
+from auricle.frontend.ops.gatherer import Gatherer
 from auricle.frontend.ops.routes import OperationsRoutes
 from auricle.frontend.page.routes import with_pages
-from auricle.frontend.protocols.deepgram.flux import flux_protocol
-from auricle.frontend.protocols.deepgram.live import listen_protocol
-from auricle.frontend.protocols.deepgram.recordings import LISTEN_OPENAPI, ListenRecordings
-from auricle.frontend.protocols.realtime.socket import (
-    SUBPROTOCOLS,
-    RealtimeProtocol,
-    RealtimeWorker,
-)
+from auricle.frontend.protocols.realtime.socket import RealtimeWorker
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
-from auricle.frontend.protocols.stream.session import StreamProtocol
-from auricle.frontend.protocols.transcriptions.endpoint import TranscriptionRequests
-from auricle.frontend.protocols.transcriptions.translating import (
-    TRANSCRIPTION_OPENAPI,
-    TRANSLATION_OPENAPI,
-    TranslationRequests,
-)
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.routes import TcpPorts, grpc_methods, websocket_routes
+from auricle.frontend.routes import TcpPorts, grpc_methods, recording_routes, websocket_routes
 from auricle.frontend.transport.access.gate import Access, access_of
 from auricle.frontend.transport.access.keys_file import KeysFile
 from auricle.frontend.transport.admission import SessionAdmission
@@ -57,7 +41,6 @@ from auricle.frontend.transport.server import (
     server_config,
 )
 from auricle.frontend.transport.slots import RateLimiter
-from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry, report_status
@@ -100,8 +83,8 @@ def served_names(settings: FrontendSettings) -> tuple[str, ...]:
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _TOLD_SECONDS = 0.5
-# Of the time for draining: when sessions are cut, which then become final, and when recordings
-# that are still in work are refused, which takes no time.
+# Shares of the drain time: sessions are cut and become final, and recordings in progress are
+# refused, which takes no time.
 _CUT_SHARE, _RECORDINGS_SHARE = 0.8, 0.95
 
 
@@ -114,48 +97,33 @@ async def run(settings: FrontendSettings) -> None:
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
     access = access_of(settings)
     listener = listen(settings.host, settings.port)
-    ports, port = TcpPorts(settings, access, listen), listener.getsockname()[1]
+    ports = TcpPorts(settings, access, listen)
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
-    endpoints = await _processors(runtime)
-    metrics = FrontendMetrics(registry.registry, settings)
-    detector, turns = await _listeners(settings)
-    decoders = DecodingProcesses(settings)
-    await decoders.start()
-    bus = _transcript_bus(settings, registry)
-    if isinstance(bus, NatsBus):
-        runtime.tasks.start(bus.run(), "transcript bus")
-    tracer = Tracer("Frontend", settings.otlp_endpoint, settings.namespace)
-    admission = SessionAdmission(endpoints, settings.max_sessions)
-    _show(admission, metrics, runtime, settings)
-    frontend = Frontend(
-        *(settings, served_names(settings), endpoints, admission, detector, bus, metrics, tracer),
-        turns=turns,
-    )
-    diagnostician = Diagnostician(
-        settings, Deployment.of(runtime, settings), runtime.description.now, bus.state
-    )
-    services = build_services(
-        frontend, access, decoders, registry, diagnostician, runtime.tokens(PURPOSE)
-    )
-    rates = RateLimiter(settings.max_handshakes_per_address, "requests")
-    connections = connections_of(settings)
-    operations = _operations(runtime, frontend, access, diagnostician, connections)
-    app = HandshakeLimit(_routes(services, operations, settings), rates)
-    metrics.connections.set_function(lambda: len(connections))
-    server = FrontendServer(server_config(settings, app, connections))
-    runtime.tasks.start(connections.run(), "connections")
-    runtime.tasks.start(detector.run(), "voice activity")
+    frontend = await _frontend(settings, runtime, registry)
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
-    rpc = RpcServer(settings, services, admission, rates)
+    decoders = DecodingProcesses(settings)
+    await decoders.start()
+    gatherer = Gatherer.of(runtime, settings, frontend.bus.state)
+    tokens = runtime.tokens(PURPOSE)
+    services = build_services(frontend, access, decoders, registry, gatherer, tokens)
+    rate_limiter = RateLimiter(settings.max_handshakes_per_address, "requests")
+    connections = connections_of(settings)
+    frontend.metrics.connections.set_function(lambda: len(connections))
+    runtime.tasks.start(connections.run(), "connections")
+    app = create_app(services, settings.cors_origins)
+    _operations(frontend, access, gatherer, connections).add_to(app)
+    limited = HandshakeLimit(with_pages(app, wanted=settings.page), rate_limiter)
+    server = FrontendServer(server_config(settings, limited, connections))
+    rpc = RpcServer(settings, services, frontend.admission, rate_limiter)
     await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await ports.open(frontend, connections, rates)
+    await ports.open(frontend, connections, rate_limiter)
     await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
-    _report_listening(settings, port)
+    _report_listening(settings, listener.getsockname()[1])
     try:
-        model, drain = _dynamo_model(frontend), _drain(admission, settings)
+        model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)
         await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
     finally:
         server.should_exit = True
@@ -163,36 +131,45 @@ async def run(settings: FrontendSettings) -> None:
         await ports.close()
         await rpc.close()
         await decoders.close()
-        if turns is not None:
-            turns.close()
-        await asyncio.to_thread(tracer.close)
+        if frontend.turns is not None:
+            frontend.turns.close()
+        await asyncio.to_thread(frontend.tracer.close)
 
 
-async def _listeners(settings: FrontendSettings) -> tuple[VoiceDetector, TurnDetector | None]:
-    """Return what finds speech, and the ends of turns if there is a model. Raises SettingsError."""
+async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Registry) -> Frontend:
+    """Wait for a processor, load the models, and return the shared parts of this process."""
+    endpoints = await _processors(runtime)
     detector, turns = VoiceDetector(), None
     await detector.load()
+    runtime.tasks.start(detector.run(), "voice activity")
     if settings.turn_model is not None:
         turns = TurnDetector(partial(turn_model, settings.turn_model), settings.turn_threads)
         await turns.load()
-    return detector, turns
+    bus = _transcript_bus(settings, registry)
+    if isinstance(bus, NatsBus):
+        runtime.tasks.start(bus.run(), "transcript bus")
+    admission = SessionAdmission(endpoints, settings.max_sessions)
+    metrics = FrontendMetrics(registry.registry, settings)
+    metrics.sessions.set_function(lambda: admission.open)
+    runtime.description.parts = lambda: Parts(
+        load=LoadNow("sessions", admission.open, settings.max_sessions)
+    )
+    return Frontend(
+        settings=settings,
+        models=served_names(settings),
+        endpoints=endpoints,
+        admission=admission,
+        detector=detector,
+        bus=bus,
+        metrics=metrics,
+        tracer=Tracer("Frontend", settings.otlp_endpoint, settings.namespace),
+        turns=turns,
+    )
 
 
 def _report_listening(settings: FrontendSettings, port: int) -> None:
     scheme = "http" if settings.tls_certificate is None else "https"
     report_status(f"listening at {scheme}://{settings.host}:{port}")
-
-
-def _show(
-    admission: SessionAdmission,
-    metrics: FrontendMetrics,
-    runtime: Runtime,
-    settings: FrontendSettings,
-) -> None:
-    metrics.sessions.set_function(lambda: admission.open)
-    runtime.description.parts = lambda: Parts(
-        load=LoadNow("sessions", admission.open, settings.max_sessions)
-    )
 
 
 def _drain(admission: SessionAdmission, settings: FrontendSettings) -> Drain:
@@ -230,72 +207,43 @@ def build_services(
     access: Access,
     decoders: DecodingProcesses,
     registry: Registry,
-    diagnostician: Diagnostician,
+    gatherer: Gatherer,
     tokens: Tokens,
 ) -> Services:
+    settings = frontend.settings
+
     async def processors() -> int:
         draining = frontend.admission.draining
         return 0 if draining else len(await frontend.endpoints.open.instances())
 
-    settings = frontend.settings
-    sockets = SocketSessions(
-        *(access, frontend.admission, frontend.live_sessions, settings.slow_reader_seconds)
-    )
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
-    stream = StreamProtocol(frontend, resuming)
-    realtime = RealtimeProtocol(frontend)
-    stream_protocol = SocketProtocol("stream", stream.serve, stream.error, resumes=True)
-    realtime_protocol = SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS)
-    listening, turns = listen_protocol(frontend), flux_protocol(frontend)
     transcriber = RecordingTranscriber(frontend, decoders)
-    requests = RecordingRequests(frontend, access, transcriber)
     return Services(
         models=frontend.models,
         abilities=frontend.abilities,
         access=access,
-        stream=lambda socket: sockets.serve(socket, stream_protocol),
-        realtime=lambda socket: sockets.serve(socket, realtime_protocol),
-        listen=lambda socket: sockets.serve(socket, listening),
-        listen_turns=lambda socket: sockets.serve(socket, turns),
-        transcriptions=TranscriptionRequests(requests),
-        transcription_openapi=TRANSCRIPTION_OPENAPI,
-        translations=TranslationRequests(requests),
-        translation_openapi=TRANSLATION_OPENAPI,
-        listen_recordings=ListenRecordings(requests),
-        listen_openapi=LISTEN_OPENAPI,
+        websockets=websocket_routes(frontend, access, resuming),
+        recordings=recording_routes(RecordingRequests(frontend, access, transcriber)),
         registry=registry,
         processors=processors,
         rpc_methods=grpc_methods(frontend, access, transcriber, processors),
-        diagnose=diagnostician.diagnose,
-        metrics_need_key=frontend.settings.metrics_need_key,
-        sockets=websocket_routes(frontend, access, sockets),
+        diagnose=gatherer.diagnose,
+        metrics_need_key=settings.metrics_need_key,
     )
 
 
-def _routes(
-    services: Services, operations: OperationsRoutes, settings: FrontendSettings
-) -> ASGIApp:
-    app = operations.add_to(create_app(services, settings.cors_origins))
-    return with_pages(app, wanted=settings.page)
-
-
 def _operations(
-    runtime: Runtime,
-    frontend: Frontend,
-    access: Access,
-    diagnostician: Diagnostician,
-    connections: Connections,
+    frontend: Frontend, access: Access, gatherer: Gatherer, connections: Connections
 ) -> OperationsRoutes:
     admission, limit = frontend.admission, frontend.settings.max_sessions
 
     def own() -> FrontendState:
         return FrontendState(admission.open, limit, len(connections), admission.draining)
 
-    gatherer = Gatherer.of(runtime, diagnostician.look)
-    observatory = Observatory(
-        gatherer.gather, own, lambda: access.needs_keys, frontend.text_lags.watch
+    dashboard = Dashboard(
+        gatherer.snapshot, own, lambda: access.needs_keys, frontend.text_lags.watch
     )
-    return OperationsRoutes(access, admission, observatory, diagnostician.diagnose)
+    return OperationsRoutes(access, admission, dashboard, gatherer.diagnose)
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:

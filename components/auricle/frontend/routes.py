@@ -1,9 +1,9 @@
-"""WebSockets of other services' protocols, each with a path of its own."""
+"""The routes of all protocols: WebSocket and HTTP paths, gRPC services and TCP ports."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from auricle.checkpoints.languages import FAMILY, language_name
@@ -11,41 +11,85 @@ from auricle.config.settings import FrontendSettings
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.assemblyai.session import assemblyai_protocol
 from auricle.frontend.protocols.audiosocket import audiosocket_protocol
+from auricle.frontend.protocols.deepgram.flux import flux_protocol
+from auricle.frontend.protocols.deepgram.live import listen_protocol
+from auricle.frontend.protocols.deepgram.recordings import LISTEN_OPENAPI, ListenRecordings
 from auricle.frontend.protocols.kserve.service import kserve_methods
+from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.protocols.realtime.translations import translations_protocol
 from auricle.frontend.protocols.riva.service import riva_methods
+from auricle.frontend.protocols.stream.resume import ResumeTokens
+from auricle.frontend.protocols.stream.session import StreamProtocol
+from auricle.frontend.protocols.transcriptions.endpoint import TranscriptionRequests
+from auricle.frontend.protocols.transcriptions.translating import (
+    TRANSCRIPTION_OPENAPI,
+    TRANSLATION_OPENAPI,
+    TranslationRequests,
+)
 from auricle.frontend.protocols.twilio import twilio_protocol
 from auricle.frontend.protocols.vapi import vapi_protocol
 from auricle.frontend.protocols.wyoming import wyoming_protocol
 from auricle.frontend.recordings.calls import RecordingCalls
+from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access, check_keyless
-from auricle.frontend.transport.app import WebSocketSessions
+from auricle.frontend.transport.app import RecordingRoute, WebSocketSessions
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.incoming import Methods
 from auricle.frontend.transport.in_band_auth import InBandAuthSockets
 from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
-from auricle.frontend.transport.websockets import SocketSessions
+from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.process.metrics import report_status
 
 
 def websocket_routes(
-    frontend: Frontend, access: Access, sockets: SocketSessions
-) -> Mapping[str, WebSocketSessions]:
-    """Return what serves a socket of each path."""
-    late = InBandAuthSockets(frontend.admission, frontend.live_sessions)
+    frontend: Frontend, access: Access, resuming: ResumeTokens
+) -> dict[str, WebSocketSessions]:
+    """Return the handler of each path."""
+    settings = frontend.settings
+    sockets = SocketSessions(
+        access, frontend.admission, frontend.live_sessions, settings.slow_reader_seconds
+    )
+    stream, realtime = StreamProtocol(frontend, resuming), RealtimeProtocol(frontend)
+    protocols = {
+        "/v1/audio/stream": SocketProtocol("stream", stream.serve, stream.error, resumes=True),
+        "/v1/realtime": SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS),
+        "/v1/listen": listen_protocol(frontend),
+        "/v2/listen": flux_protocol(frontend),
+        "/v1/realtime/translations": translations_protocol(frontend),
+        "/v1/vapi": vapi_protocol(frontend),
+        "/v3/ws": assemblyai_protocol(frontend),
+    }
+    in_band = InBandAuthSockets(frontend.admission, frontend.live_sessions)
     return {
-        "/v1/realtime/translations": partial(
-            sockets.serve, protocol=translations_protocol(frontend)
-        ),
-        "/v1/twilio": partial(late.serve, protocol=twilio_protocol(frontend, access)),
-        "/v1/vapi": partial(sockets.serve, protocol=vapi_protocol(frontend)),
-        "/v3/ws": partial(sockets.serve, protocol=assemblyai_protocol(frontend)),
+        **{path: partial(sockets.serve, protocol=one) for path, one in protocols.items()},
+        "/v1/twilio": partial(in_band.serve, protocol=twilio_protocol(frontend, access)),
     }
 
 
-# The services of the gRPC port.
+def recording_routes(requests: RecordingRequests) -> dict[str, RecordingRoute]:
+    """Return the route of each path to which recordings are posted."""
+    return {
+        "/v1/audio/transcriptions": RecordingRoute(
+            "create_transcription",
+            "Transcribe a recording, as OpenAI's API does.",
+            TranscriptionRequests(requests),
+            TRANSCRIPTION_OPENAPI,
+        ),
+        "/v1/audio/translations": RecordingRoute(
+            "create_translation",
+            "Transcribe a recording and translate it, as OpenAI's API and vLLM's do.",
+            TranslationRequests(requests),
+            TRANSLATION_OPENAPI,
+        ),
+        "/v1/listen": RecordingRoute(
+            "listen_to_recording",
+            "Transcribe a recording, as Deepgram's API does.",
+            ListenRecordings(requests),
+            LISTEN_OPENAPI,
+        ),
+    }
 
 
 def grpc_methods(
@@ -62,11 +106,11 @@ def grpc_methods(
     }
 
 
-# The ways in that have a TCP port of their own, as far as the settings name one.
-
-
 class TcpPorts:
-    """Binds the ports when it is made; serves them from `open` to `close`."""
+    """The protocols with their own TCP port, if the settings name one.
+
+    Binds the ports when it is made; serves them from `open` to `close`.
+    """
 
     def __init__(
         self,
@@ -74,7 +118,7 @@ class TcpPorts:
         access: Access,
         listen: Callable[[str, int], socket.socket],
     ) -> None:
-        """Raises SettingsError if their clients could not be let in, what `listen` raises else."""
+        """Raises SettingsError if their clients could not be admitted, and as `listen` does."""
         self._access = access
         self._host = settings.host
         used = settings.keyless_ports

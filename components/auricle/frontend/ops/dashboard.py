@@ -6,14 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from auricle.core.errors import AuricleError, RateLimited
-from auricle.dynamo import Runtime
-from auricle.frontend.ops.diagnosis import ProbedEndpoint
+from auricle.core.errors import RateLimited
 from auricle.frontend.ops.documents import (
     ChosenSession,
     DeploymentHealth,
@@ -28,73 +25,57 @@ from auricle.frontend.ops.documents import (
     TextLag,
     WorkerState,
 )
+from auricle.frontend.ops.gatherer import Snapshot
 from auricle.ops.checks import findings
 from auricle.ops.finding import NamedProcess, Processes, title
-from auricle.protocol.control import AskDecisions, Decisions
-from auricle.protocol.diagnosis import Diagnosis
-from auricle.protocol.views import STEPS_KEPT_SECONDS, AskView, SeenWorker, View
-
-# Makes one document of what the processes answered. Pure functions.
+from auricle.protocol.control import Decisions
+from auricle.protocol.views import STEPS_KEPT_SECONDS, SeenWorker, View
 
 T = TypeVar("T")
-# A worker is silent when its last report is older than so many of its intervals.
+# A worker is silent when its last report is older than three of its intervals.
 _SILENT_INTERVALS = 3.0
 _SHORTEST_SECONDS = 1.0
 _NEEDED, _NO_POOLS = ("encode_worker", "pd_worker"), ("frontend", "processor", "planner")
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """What was answered at `at` (Unix seconds): views and decisions by instance id in hex.
-
-    The diagnosis has no probes; it was made `diagnosis_age` seconds before.
-    """
-
-    at: float
-    diagnosis: Diagnosis
-    diagnosis_age: float
-    views: Mapping[str, View]
-    decisions: Mapping[str, Decisions]
-
-
 def document(
-    gathered: Gathered, own: FrontendState, *, every_seconds: float, keys: bool
+    snapshot: Snapshot, own: FrontendState, *, every_seconds: float, keys: bool
 ) -> Operations:
     """Return the document, without a chosen session."""
-    diagnosis, processes = gathered.diagnosis, Processes(gathered.diagnosis)
-    loads = _latest(worker for view in gathered.views.values() for worker in view.workers)
+    diagnosis, processes = snapshot.diagnosis, Processes(snapshot.diagnosis)
+    loads = _latest(worker for view in snapshot.views.values() for worker in view.workers)
     found = findings(diagnosis)
 
     def of(component: str, state: Callable[[NamedProcess], T]) -> tuple[T, ...]:
         return tuple(state(one) for one in processes if one.answer.component == component)
 
     return Operations(
-        at=gathered.at,
+        at=snapshot.at,
         every_seconds=every_seconds,
         namespace=diagnosis.namespace,
         keys=keys,
         health=DeploymentHealth(
-            gathered.diagnosis_age, sum(one.wrong for one in found), tuple(found)
+            snapshot.diagnosis_age, sum(one.wrong for one in found), tuple(found)
         ),
         frontend=own,
-        processors=of("processor", lambda one: _processor(one, gathered.views)),
+        processors=of("processor", lambda one: _processor(one, snapshot.views)),
         pools=tuple(
             PoolState(pool, f"{title(pool)}s", of(pool, lambda one: _worker(one, loads)))
             for pool in _pools(processes)
         ),
-        planners=of("planner", lambda one: _planner(one, gathered.decisions)),
+        planners=of("planner", lambda one: _planner(one, snapshot.decisions)),
         sessions=tuple(
             SessionRow(instance, state)
-            for instance, view in gathered.views.items()
+            for instance, view in snapshot.views.items()
             for state in view.sessions
         ),
-        sessions_left_out=sum(view.others for view in gathered.views.values()),
+        sessions_left_out=sum(view.others for view in snapshot.views.values()),
         chosen=None,
     )
 
 
 def _pools(processes: Processes) -> list[str]:
-    """Return the components of workers: those that sessions need, then others that are there."""
+    """Return the workers' components: first the needed ones, then others that have a process."""
     there = {process.answer.component: None for process in processes}
     return [*_NEEDED, *(one for one in there if one not in (*_NEEDED, *_NO_POOLS))]
 
@@ -104,7 +85,7 @@ def chosen(
 ) -> ChosenSession | None:
     """Return the steps of a session; None if no processor has it.
 
-    `lags` are those of its texts: positions in ms, and seconds.
+    `lags` are the positions of its texts in ms, and their lags in seconds.
     """
     kept = (one for view in views for one in view.steps if one.session == session)
     if (found := next(kept, None)) is None:
@@ -114,7 +95,7 @@ def chosen(
 
 
 def _latest(workers: Iterable[SeenWorker]) -> dict[tuple[str, str], SeenWorker]:
-    """Return each worker's youngest report: every processor has heard one."""
+    """Return each worker's youngest report: every processor has received one."""
     found: dict[tuple[str, str], SeenWorker] = {}
     for worker in workers:
         name = worker.component, worker.instance
@@ -182,35 +163,35 @@ MAX_VIEWERS = 16
 _RETRY_SECONDS = 10.0
 
 
-class Observatory:
-    """One frontend's view of its deployment. Nothing happens while nobody asks.
+class Dashboard:
+    """One frontend's view of its deployment. Use it on one event loop.
 
-    Who asks has it gathered, unless that was done less than 2 s ago; others wait for the same.
-    Use it on one event loop.
+    A request gathers a snapshot, unless the last one is less than 2 s old; concurrent requests
+    share it.
     """
 
     def __init__(
         self,
-        gather: Callable[[tuple[str, ...]], Awaitable[Gathered]],
+        gather: Callable[[tuple[str, ...]], Awaitable[Snapshot]],
         own: Callable[[], FrontendState],
         keys: Callable[[], bool],
         lags: Callable[[str], Iterable[tuple[int, float]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`keys` says whether clients need a key; `lags` are those of a session's texts here."""
+        """`keys` returns whether clients need a key; `lags` the lags of a session's texts here."""
         self._gather = gather
         self._own = own
         self._keys = keys
         self._lags = lags
         self._clock = clock
         self._gathering = asyncio.Lock()
-        self._last: tuple[float, Gathered] | None = None
-        self._chosen: dict[str, float] = {}  # until when
+        self._last: tuple[float, Snapshot] | None = None
+        self._chosen: dict[str, float] = {}  # sessions, and until when their steps are kept
         self._viewers = 0
 
     @contextmanager
     def viewer(self) -> Iterator[None]:
-        """Count one who looks while the block runs. Raises RateLimited beyond 16."""
+        """Count a viewer while the block runs. Raises RateLimited beyond 16."""
         if self._viewers >= MAX_VIEWERS:
             raise RateLimited(
                 f"{MAX_VIEWERS} pages are open already, the most there may be", _RETRY_SECONDS
@@ -224,7 +205,7 @@ class Observatory:
     async def now(self, session: str | None = None) -> Operations:
         """Return the document, with the steps of `session`.
 
-        Raises RateLimited if the steps of 16 other sessions are being looked at.
+        Raises RateLimited while viewers follow the steps of 16 other sessions.
         """
         if session is not None:
             self._choose(session)
@@ -232,13 +213,13 @@ class Observatory:
             if self._last is None or self._clock() - self._last[0] >= EVERY_SECONDS:
                 began, names = self._clock(), tuple(self._chosen)
                 self._last = (began, await self._gather(names))
-            gathered = self._last[1]
-        made = document(gathered, self._own(), every_seconds=EVERY_SECONDS, keys=self._keys())
+            snapshot = self._last[1]
+        made = document(snapshot, self._own(), every_seconds=EVERY_SECONDS, keys=self._keys())
         if session is None:
             return made
         # A session that moved has another name at its processor.
         own = session if self._lags(session) else session.rpartition(".")[0] or session
-        found = chosen(gathered.views.values(), session, self._lags(own))
+        found = chosen(snapshot.views.values(), session, self._lags(own))
         return msgspec.structs.replace(made, chosen=found)
 
     def _choose(self, session: str) -> None:
@@ -249,79 +230,3 @@ class Observatory:
                 f"the steps of {MAX_VIEWERS} other sessions are being looked at", _RETRY_SECONDS
             )
         self._chosen[session] = now + STEPS_KEPT_SECONDS
-
-
-# Asks all processes for what operators see.
-
-_ANSWER_SECONDS = 2.0
-_DIAGNOSIS_SECONDS = 6.0
-
-
-@dataclass
-class Gatherer:
-    """Asks processors and planners at every call, and all processes for a diagnosis each 6 s.
-
-    Nothing is asked, and nothing connected, before the first call. One call at a time.
-    """
-
-    views: ProbedEndpoint
-    decisions: ProbedEndpoint
-    diagnose: Callable[[], Awaitable[Diagnosis]]
-    clock: Callable[[], float] = time.monotonic
-    wall_clock: Callable[[], float] = time.time
-    _diagnosis: tuple[float, Diagnosis] | None = field(default=None, init=False)
-
-    @classmethod
-    def of(cls, runtime: Runtime, diagnose: Callable[[], Awaitable[Diagnosis]]) -> Gatherer:
-        """Return the gatherer of this process; `diagnose` makes a diagnosis without probes."""
-        return cls(
-            runtime.client("processor", "view", local=True),
-            runtime.client("planner", "decisions"),
-            diagnose,
-        )
-
-    async def gather(self, steps_of: tuple[str, ...]) -> Gathered:
-        """Return what was answered within 2 s of each question; see `AskView` for `steps_of`.
-
-        The first call takes some seconds longer: it connects.
-        """
-        views, decisions, diagnosed = await asyncio.gather(
-            _answers(self.views, AskView(steps_of), View),
-            _answers(self.decisions, AskDecisions(), Decisions),
-            self._diagnosed(),
-        )
-        at, diagnosis = diagnosed
-        return Gathered(
-            at=self.wall_clock(),
-            diagnosis=diagnosis,
-            diagnosis_age=self.clock() - at,
-            views=views,
-            decisions=decisions,
-        )
-
-    async def _diagnosed(self) -> tuple[float, Diagnosis]:
-        known = self._diagnosis
-        if known is None or self.clock() - known[0] >= _DIAGNOSIS_SECONDS:
-            known = self._diagnosis = (self.clock(), await self.diagnose())
-        return known
-
-
-async def _answers(
-    endpoint: ProbedEndpoint, question: msgspec.Struct, kind: type
-) -> dict[str, Any]:
-    """Return the answers of all instances that give one, by id in hex."""
-    try:
-        instances = sorted(await endpoint.listed())
-    except AuricleError:
-        return {}
-    answers = await asyncio.gather(*(_answer(endpoint, question, kind, i) for i in instances))
-    return {f"{i:x}": a for i, a in zip(instances, answers, strict=True) if a is not None}
-
-
-async def _answer(
-    endpoint: ProbedEndpoint, question: msgspec.Struct, kind: type, instance: int
-) -> msgspec.Struct | None:
-    try:
-        return await endpoint.call(question, kind, instance, _ANSWER_SECONDS)
-    except AuricleError:
-        return None  # the diagnosis says what is wrong with it

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from auricle.core.aio import first_failure_or
 from auricle.core.errors import AuricleError
 from auricle.core.limits import check as check_text
-from auricle.frontend.ops.dashboard import EVERY_SECONDS, Observatory
+from auricle.frontend.ops.dashboard import EVERY_SECONDS, Dashboard
 from auricle.frontend.ops.documents import Examination, Operations, StreamEnd
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.admission import SessionAdmission
@@ -39,7 +39,7 @@ class EventStream(Response):
 
     def __init__(
         self,
-        observatory: Observatory,
+        dashboard: Dashboard,
         admission: SessionAdmission,
         check: Callable[[], None],
         session: str | None,
@@ -47,7 +47,7 @@ class EventStream(Response):
     ) -> None:
         """`check` raises once the client's key may no longer be used; `session` is the chosen."""
         super().__init__()
-        self._observatory = observatory
+        self._dashboard = dashboard
         self._admission = admission
         self._check = check
         self._session = session
@@ -55,7 +55,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer as an ASGI application. Raises RateLimited if too many look."""
-        with self._observatory.viewer(), suppress(ClientDisconnected):
+        with self._dashboard.viewer(), suppress(ClientDisconnected):
             sending = asyncio.create_task(self._send(send))
             await first_failure_or(sending, [asyncio.create_task(_gone(receive))])
 
@@ -74,7 +74,7 @@ class EventStream(Response):
             with self._admission.interrupting(woken.set):
                 while not self._admission.draining:
                     self._check()
-                    yield _event("operations", await self._observatory.now(self._session))
+                    yield _event("operations", await self._dashboard.now(self._session))
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._every_seconds):
                             await woken.wait()
@@ -106,7 +106,7 @@ class OperationsRoutes:
 
     access: Access
     admission: SessionAdmission
-    observatory: Observatory
+    dashboard: Dashboard
     diagnose: Callable[[], Awaitable[Diagnosis]]
     every_seconds: float = EVERY_SECONDS  # between two documents of a stream
 
@@ -128,7 +128,7 @@ class OperationsRoutes:
             """
             self.access.client(request.headers, "operations")
             check_text("session", session, _NAME)
-            return _json(await self.observatory.now(session))
+            return _json(await self.dashboard.now(session))
 
         streamed = _answers("text/event-stream", "Operations", "too many pages are open")
 
@@ -141,7 +141,7 @@ class OperationsRoutes:
 
             check()
             check_text("session", session, _NAME)
-            return EventStream(self.observatory, self.admission, check, session, self.every_seconds)
+            return EventStream(self.dashboard, self.admission, check, session, self.every_seconds)
 
     def _add_examination(self, app: FastAPI) -> None:
         answers = _answers("application/json", "Examination", "another diagnosis is being made")

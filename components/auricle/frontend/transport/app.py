@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -33,41 +33,41 @@ WebSocketSessions = Callable[[WebSocket], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class Services:
-    """The handlers of the routes, and what is said of the models.
+class RecordingRoute:
+    """A `POST` route for recordings; `openapi` extends its entry in the OpenAPI document."""
 
-    `processors` returns how many processors can be called now.
-    `diagnose` makes a diagnosis, or raises RateLimited. `sockets` are those of other services'
-    protocols, by path; `rpc_methods` are the gRPC server's, which has a port of its own.
+    name: str
+    description: str
+    handler: ASGIApp
+    openapi: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Services:
+    """The handlers of the routes.
+
+    `websockets` and `recordings` are by path; `rpc_methods` are for the gRPC server, which has
+    its own port. `processors` returns the number of processors that can be called now.
+    `diagnose` makes a diagnosis, or raises RateLimited.
     """
 
     models: tuple[str, ...]
     abilities: ServerCapabilities
     access: Access
-    stream: WebSocketSessions
-    realtime: WebSocketSessions
-    listen: WebSocketSessions
-    listen_turns: WebSocketSessions
-    transcriptions: ASGIApp
-    transcription_openapi: dict[str, Any]
-    translations: ASGIApp
-    translation_openapi: dict[str, Any]
-    listen_recordings: ASGIApp
-    listen_openapi: dict[str, Any]
+    websockets: Mapping[str, WebSocketSessions]
+    recordings: Mapping[str, RecordingRoute]
     registry: Registry
     processors: Callable[[], Awaitable[int]]
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
-    sockets: Mapping[str, WebSocketSessions] = field(default_factory=dict)
 
 
 def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAPI:
     """Return the application with all routes.
 
     Handlers that need an API key check it themselves; health needs none, and metrics only with
-    `metrics_need_key`.
-    `cors_origins` are the web origins whose pages may call.
+    `metrics_need_key`. Pages of the web origins `cors_origins` may call.
     """
     app = FastAPI(title="auricle", version=__version__, docs_url="/docs", redoc_url=None)
     if cors_origins:
@@ -76,59 +76,34 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
         )
     app.add_middleware(SocketOrigins, allowed=cors_origins)
     app.add_exception_handler(HTTPException, _http_error)
-
-    async def our_error(request: Request, error: Exception) -> Response:
-        if not isinstance(error, AuricleError):
-            raise error
-        log_refused(address_of(request.client), error)
-        return error_response(error)
-
-    app.add_exception_handler(AuricleError, our_error)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(AuricleError, _auricle_error)
+    app.add_exception_handler(Exception, _unexpected_error)
     _add_status_routes(app, services)
     _add_model_routes(app, services)
     _add_diagnosis_route(app, services)
-
-    @app.post(
-        "/v1/audio/transcriptions", openapi_extra=services.transcription_openapi, tags=["audio"]
-    )
-    async def create_transcription() -> Response:
-        """Transcribe a recording, as OpenAI's API does."""
-        return _Handled(services.transcriptions)
-
-    @app.post("/v1/audio/translations", openapi_extra=services.translation_openapi, tags=["audio"])
-    async def create_translation() -> Response:
-        """Transcribe a recording and translate it, as OpenAI's API and vLLM's do."""
-        return _Handled(services.translations)
-
-    @app.post("/v1/listen", openapi_extra=services.listen_openapi, tags=["audio"])
-    async def listen_to_recording() -> Response:
-        """Transcribe a recording, as Deepgram's API does."""
-        return _Handled(services.listen_recordings)
-
-    @app.websocket("/v1/audio/stream")
-    async def stream(socket: WebSocket) -> None:
-        await services.stream(socket)
-
-    @app.websocket("/v1/realtime")
-    async def realtime(socket: WebSocket) -> None:
-        await services.realtime(socket)
-
-    @app.websocket("/v1/listen")
-    async def listen(socket: WebSocket) -> None:
-        await services.listen(socket)
-
-    @app.websocket("/v2/listen")
-    async def listen_turns(socket: WebSocket) -> None:
-        await services.listen_turns(socket)
-
-    for path, serve in services.sockets.items():
-        _add_socket_route(app, path, serve)
-
+    for path, route in services.recordings.items():
+        _add_recording_route(app, path, route)
+    for path, serve in services.websockets.items():
+        _add_websocket_route(app, path, serve)
     return app
 
 
-def _add_socket_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
+def _add_recording_route(app: FastAPI, path: str, route: RecordingRoute) -> None:
+    async def recording() -> Response:
+        return _Handled(route.handler)
+
+    app.add_api_route(
+        path,
+        recording,
+        methods=["POST"],
+        name=route.name,
+        description=route.description,
+        openapi_extra=route.openapi,
+        tags=["audio"],
+    )
+
+
+def _add_websocket_route(app: FastAPI, path: str, serve: WebSocketSessions) -> None:
     @app.websocket(path)
     async def connection(socket: WebSocket) -> None:
         await serve(socket)
@@ -165,8 +140,8 @@ def _add_model_routes(app: FastAPI, services: Services) -> None:
     }
 
     def entry(name: str) -> dict[str, object]:
-        said = {"id": name, "object": "model", "created": created, "owned_by": "auricle"}
-        return said | {"capabilities": msgspec.to_builtins(services.abilities)}
+        fields = {"id": name, "object": "model", "created": created, "owned_by": "auricle"}
+        return fields | {"capabilities": msgspec.to_builtins(services.abilities)}
 
     @app.get("/v1/models", tags=["models"], responses=refusals)
     async def models(request: Request) -> dict[str, object]:
@@ -226,6 +201,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": body}, status_code=error.status_code, headers=error.headers)
 
 
-async def _unforeseen(_request: Request, _error: Exception) -> Response:
+async def _auricle_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, AuricleError):
+        raise error
+    log_refused(address_of(request.client), error)
+    return error_response(error)
+
+
+async def _unexpected_error(_request: Request, _error: Exception) -> Response:
     """Answer with the body that all errors have; the HTTP server logs the exception."""
     return error_response(AuricleError(UNFORESEEN))

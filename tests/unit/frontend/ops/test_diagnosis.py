@@ -16,16 +16,14 @@ from auricle import __version__
 from auricle.config.settings import CommonSettings
 from auricle.core.errors import AuricleError, DeadlineExceeded, RateLimited, WorkerUnavailable
 from auricle.dynamo.registration import SelfDescription
-from auricle.frontend.ops import diagnosis as census_module
-from auricle.frontend.ops import diagnosis as probing
-from auricle.frontend.ops.diagnosis import (
-    Deployment,
-    Diagnostician,
+from auricle.frontend.ops import gatherer as module
+from auricle.frontend.ops.gatherer import (
+    Gatherer,
     ProbeTargets,
-    census,
     discovery_state,
+    inventory,
+    probe_targets,
     probes,
-    routes,
 )
 from auricle.frontend.transport.access.keys import new_key
 from auricle.process.draining import Drain
@@ -79,23 +77,23 @@ class Endpoint:
         return cast(msgspec.Struct, answer)
 
 
-async def test_every_listed_process_is_in_the_census_also_one_that_does_not_answer() -> None:
+async def test_every_listed_process_is_in_the_inventory_also_one_that_does_not_answer() -> None:
     workers = Endpoint({2: SAID, 1: DeadlineExceeded("AskDescription took longer than 3 s")})
-    found = await census({"encode_worker": workers}, wall_clock=lambda: 90.0)
+    found = await inventory({"encode_worker": workers}, wall_clock=lambda: 90.0)
     assert [(a.instance, a.fault) for a in found.answers] == [("1", "deadline"), ("2", "")]
     assert found.answers[1].description == SAID
     assert found.answers[1].clock_ahead_seconds == pytest.approx(10.0, abs=0.5)
 
 
 async def test_a_component_that_discovery_says_nothing_of_is_named() -> None:
-    found = await census({"processor": Endpoint({}, gone=True), "planner": Endpoint({})})
+    found = await inventory({"processor": Endpoint({}, gone=True), "planner": Endpoint({})})
     assert found.unlisted == ("processor",)
     assert found.answers == ()
 
 
 async def test_no_more_processes_are_asked_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(census_module, "MAX_PROCESSES", 2)
-    found = await census({"pd_worker": Endpoint({1: SAID, 2: SAID, 3: SAID})})
+    monkeypatch.setattr(module, "MAX_PROCESSES", 2)
+    found = await inventory({"pd_worker": Endpoint({1: SAID, 2: SAID, 3: SAID})})
     assert len(found.answers) == 2
     assert found.unasked == 1
 
@@ -111,7 +109,7 @@ def test_every_instance_takes_part_in_a_probe() -> None:
         *there("encode_worker", 21, 22, 23),
         *there("pd_worker", 31, 32),
     ]
-    assert routes(answers) == (
+    assert probe_targets(answers) == (
         ProbeTargets(1, 21, 31),
         ProbeTargets(1, 22, 32),
         ProbeTargets(1, 23, 31),
@@ -126,8 +124,8 @@ def test_who_leaves_or_does_not_answer_takes_part_in_none() -> None:
         *there("pd_worker", 31),
         ProcessAnswer("pd_worker", "20", 3.0, None, fault="deadline"),
     ]
-    assert routes(answers) == (ProbeTargets(1, 23, 31),)
-    assert routes(there("processor", 1)) == ()
+    assert probe_targets(answers) == (ProbeTargets(1, 23, 31),)
+    assert probe_targets(there("processor", 1)) == ()
 
 
 async def test_a_probe_has_its_times_or_its_fault() -> None:
@@ -142,7 +140,7 @@ async def test_a_probe_has_its_times_or_its_fault() -> None:
 async def test_probes_that_time_does_not_reach_are_said_not_to_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probing, "_ALL_SECONDS", 1.0)  # the others have as long
+    monkeypatch.setattr(module, "_ALL_PROBES_SECONDS", 1.0)  # the others have as long
     endpoint = Endpoint({1: None, 2: PROBED})
     wanted = (ProbeTargets(1, 21, 31), ProbeTargets(1, 22, 32), ProbeTargets(2, 21, 31))
     made = await probes(endpoint, wanted)
@@ -153,11 +151,12 @@ def settings(path: Path, **values: Any) -> CommonSettings:
     return CommonSettings(discovery_path=path, **values)
 
 
-def diagnostician(
-    path: Path, processes: dict[str, Endpoint], clock: Callable[[], float]
-) -> Diagnostician:
-    deployment = Deployment(processes, Endpoint({1: PROBED}))
-    return Diagnostician(settings(path), deployment, lambda: SAID, lambda: None, clock)
+def gatherer(path: Path, processes: dict[str, Endpoint], clock: Callable[[], float]) -> Gatherer:
+    unused = Endpoint({})
+    probe = Endpoint({1: PROBED})
+    return Gatherer(
+        settings(path), processes, probe, unused, unused, lambda: SAID, lambda: None, clock
+    )
 
 
 async def test_a_diagnosis_has_this_process_the_others_and_probes(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ async def test_a_diagnosis_has_this_process_the_others_and_probes(tmp_path: Path
         "encode_worker": Endpoint({2: SAID}),
         "pd_worker": Endpoint({3: SAID}),
     }
-    found = await diagnostician(tmp_path, processes, Clock(0.0)).diagnose()
+    found = await gatherer(tmp_path, processes, Clock(0.0)).diagnose()
     assert [a.component for a in found.processes] == ["frontend", *processes]
     assert [(p.processor, p.encode_worker, p.pd_worker) for p in found.probes] == [("1", "2", "3")]
     assert (found.discovery.backend, found.discovery.state) == ("file", "up")
@@ -175,7 +174,7 @@ async def test_a_diagnosis_has_this_process_the_others_and_probes(tmp_path: Path
 async def test_one_diagnosis_is_made_at_a_time_and_then_there_is_a_rest(tmp_path: Path) -> None:
     clock = Clock(0.0)
     hung = Endpoint({1: None})
-    doctor = diagnostician(tmp_path, {"processor": hung}, clock)
+    doctor = gatherer(tmp_path, {"processor": hung}, clock)
     running = asyncio.create_task(doctor.diagnose())
     await hung.was_asked.wait()
     with pytest.raises(RateLimited, match="another diagnosis") as refused:
@@ -262,7 +261,7 @@ async def test_only_a_key_for_operations_may_ask() -> None:
         made.append(Diagnosis("auricle", 0.0, 0.0, (), 0, (), DiscoveryState("file", "up")))
         return made[0]
 
-    front.diagnostician.diagnose = diagnose
+    front.gatherer.diagnose = diagnose
 
     async def asked(key: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {key}"} if key else {}

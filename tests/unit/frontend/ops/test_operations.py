@@ -18,9 +18,7 @@ from auricle.frontend.exporters.timing import TextLags
 from auricle.frontend.ops.dashboard import (
     EVERY_SECONDS,
     MAX_VIEWERS,
-    Gathered,
-    Gatherer,
-    Observatory,
+    Dashboard,
     document,
 )
 from auricle.frontend.ops.documents import (
@@ -30,6 +28,7 @@ from auricle.frontend.ops.documents import (
     TextLag,
     WorkerState,
 )
+from auricle.frontend.ops.gatherer import Gatherer, Snapshot
 from auricle.frontend.ops.routes import OperationsRoutes, schemas
 from auricle.frontend.transport.access.keys import ApiKey, new_key
 from auricle.protocol.control import Decisions, PastDecision
@@ -95,8 +94,8 @@ def gathered(
     found: Diagnosis = ALL,
     views: Mapping[str, View] = VIEWS,
     decisions: Mapping[str, Decisions] = DECISIONS,
-) -> Gathered:
-    return Gathered(1_700_000_000.0, found, 1.5, views, decisions)
+) -> Snapshot:
+    return Snapshot(1_700_000_000.0, found, 1.5, views, decisions)
 
 
 def shown(*given: Any, **named: Any) -> Operations:
@@ -206,31 +205,36 @@ class Endpoint:
         return answer
 
 
-async def test_who_does_not_answer_is_left_out() -> None:
-    async def diagnose() -> Diagnosis:
+class Deployment(Gatherer):
+    """Counts the inventories that are made."""
+
+    made = 0
+
+    async def inventory(self) -> Diagnosis:
+        self.made += 1
         return ALL
 
+
+def deployment(processors: Endpoint, planners: Endpoint, clock: Clock) -> Deployment:
+    unused: Any = None
+    return Deployment(unused, {}, unused, processors, planners, unused, unused, clock, lambda: 5.0)
+
+
+async def test_a_snapshot_omits_instances_that_do_not_answer() -> None:
     processors = Endpoint({16: view(), 17: DeadlineExceeded("no answer")})
-    gatherer = Gatherer(processors, Endpoint(None), diagnose, Clock(), lambda: 5.0)
-    found = await gatherer.gather(("sess_a",))
+    found = await deployment(processors, Endpoint(None), Clock()).snapshot(("sess_a",))
     assert (found.at, list(found.views), found.decisions) == (5.0, ["10"], {})
     assert processors.asked == [AskView(("sess_a",))] * 2
 
 
-async def test_processes_are_diagnosed_less_often_than_they_are_viewed() -> None:
-    clock, made = Clock(), 0
-
-    async def diagnose() -> Diagnosis:
-        nonlocal made
-        made += 1
-        return ALL
-
-    gatherer = Gatherer(Endpoint({}), Endpoint({}), diagnose, clock)
+async def test_descriptions_are_requested_less_often_than_views() -> None:
+    clock = Clock()
+    gatherer = deployment(Endpoint({}), Endpoint({}), clock)
     ages = []
     for _ in range(4):
-        ages.append((await gatherer.gather(())).diagnosis_age)
+        ages.append((await gatherer.snapshot(())).diagnosis_age)
         clock.now += 2.0
-    assert (made, ages) == (2, [0.0, 2.0, 4.0, 0.0])
+    assert (gatherer.made, ages) == (2, [0.0, 2.0, 4.0, 0.0])
 
 
 # ── sharing ─────────────────────────────────────────────────────────────────
@@ -245,37 +249,37 @@ class Source:
         self.session = "sess_a"
         self.lags = TextLags(STEPS_KEPT_SECONDS, self.clock)
 
-    async def gather(self, steps_of: tuple[str, ...]) -> Gathered:
+    async def gather(self, steps_of: tuple[str, ...]) -> Snapshot:
         self.asked.append(steps_of)
         steps = SessionSteps(self.session, ())
         views = {"a1": msgspec.structs.replace(VIEWS["a1"], steps=(steps,))}
         return gathered(views=views)
 
-    def observatory(self) -> Observatory:
-        return Observatory(self.gather, lambda: OWN, lambda: True, self.lags.watch, self.clock)
+    def dashboard(self) -> Dashboard:
+        return Dashboard(self.gather, lambda: OWN, lambda: True, self.lags.watch, self.clock)
 
 
 async def test_all_who_look_share_what_is_gathered_every_two_seconds() -> None:
     source = Source()
-    observatory = source.observatory()
+    dashboard = source.dashboard()
     assert source.asked == []
-    await asyncio.gather(*(observatory.now() for _ in range(5)))
+    await asyncio.gather(*(dashboard.now() for _ in range(5)))
     assert len(source.asked) == 1
     source.clock.now += EVERY_SECONDS
-    await observatory.now()
+    await dashboard.now()
     assert len(source.asked) == 2
 
 
 async def test_the_steps_of_a_session_are_asked_for_while_it_is_chosen() -> None:
     source = Source()
-    observatory = source.observatory()
-    assert (await observatory.now("sess_a")).chosen == ChosenSession("sess_a", (), ())
-    assert (await observatory.now("other")).chosen is None
-    assert (await observatory.now()).chosen is None
+    dashboard = source.dashboard()
+    assert (await dashboard.now("sess_a")).chosen == ChosenSession("sess_a", (), ())
+    assert (await dashboard.now("other")).chosen is None
+    assert (await dashboard.now()).chosen is None
     source.clock.now += EVERY_SECONDS
-    await observatory.now("sess_a")
+    await dashboard.now("sess_a")
     source.clock.now += STEPS_KEPT_SECONDS
-    await observatory.now("other")
+    await dashboard.now("other")
     assert source.asked == [("sess_a",), ("sess_a", "other"), ("other",)]
 
 
@@ -283,25 +287,25 @@ async def test_the_steps_of_a_session_are_asked_for_while_it_is_chosen() -> None
 async def test_texts_are_said_to_be_as_late_as_this_frontend_found_them(name: str) -> None:
     source = Source()
     source.session = name
-    observatory = source.observatory()
+    dashboard = source.dashboard()
     source.lags.told("sess_a", 640, 9.0)  # before anybody looked
-    await observatory.now(name)
+    await dashboard.now(name)
     source.lags.told("sess_a", 1_280, 0.25)
     source.lags.told("sess_b", 640, 8.0)
-    found = (await observatory.now(name)).chosen
+    found = (await dashboard.now(name)).chosen
     assert found is not None and found.lags == (TextLag(1.28, 0.25),)
     source.clock.now += STEPS_KEPT_SECONDS
-    found = (await observatory.now(name)).chosen
+    found = (await dashboard.now(name)).chosen
     assert found is not None and found.lags == ()
 
 
 async def test_steps_are_kept_of_so_many_sessions_only() -> None:
-    observatory = Source().observatory()
+    dashboard = Source().dashboard()
     for n in range(MAX_VIEWERS):
-        await observatory.now(f"s{n}")
+        await dashboard.now(f"s{n}")
     with pytest.raises(RateLimited):
-        await observatory.now("one more")
-    await observatory.now("s0")
+        await dashboard.now("one more")
+    await dashboard.now("s0")
 
 
 # ── over HTTP ───────────────────────────────────────────────────────────────
@@ -317,9 +321,9 @@ class Ops(Front):
     def __init__(self, keys: list[ApiKey] | None = None) -> None:
         super().__init__(keys)
         self.source = Source()
-        self.observatory = self.source.observatory()
+        self.dashboard = self.source.dashboard()
         routes = OperationsRoutes(
-            *(self.access, self.frontend.admission, self.observatory, self.diagnose), 0.0
+            *(self.access, self.frontend.admission, self.dashboard, self.diagnose), 0.0
         )
         self.extend = routes.add_to
 
@@ -404,14 +408,14 @@ async def test_a_key_that_is_withdrawn_ends_its_streams() -> None:
 async def test_who_has_left_makes_room_for_another() -> None:
     front = Ops()
     async with front.serving():
-        others = [front.observatory.viewer() for _ in range(MAX_VIEWERS - 1)]
+        others = [front.dashboard.viewer() for _ in range(MAX_VIEWERS - 1)]
         for other in others:
             other.__enter__()
         async with front.stream("/v1/operations/events") as answer:
             await anext(events(answer))
             refused = await front.get("/v1/operations/events")
             assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
-        await until(lambda: front.observatory._viewers == MAX_VIEWERS - 1)
+        await until(lambda: front.dashboard._viewers == MAX_VIEWERS - 1)
         async with front.stream("/v1/operations/events") as answer:
             assert answer.status_code == 200
 
