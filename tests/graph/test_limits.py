@@ -416,7 +416,7 @@ async def test_a_client_that_does_not_read_is_ended_and_told_why(impatient: Guar
                 while True:
                     await socket.recv()
         assert socket.close_code == 1008
-        assert socket.close_reason == "reading what was sent took longer than 1 s"
+        assert socket.close_reason == "reading sent data took longer than 1 s"
 
 
 # ── browsers and TLS ────────────────────────────────────────────────────────

@@ -31,7 +31,7 @@ _CLOSED = 403
 
 @dataclass
 class _Request:
-    """What is not known when a request begins; `status` stays None without an answer."""
+    """Facts that follow after a request begins; `status` stays None without an answer."""
 
     name: str
     status: int | None = None
@@ -110,7 +110,7 @@ def _log(scope: Scope, request: _Request, seconds: float) -> None:
         "tenant": request.tenant,
         "request": escaped(request.name, _ID_CHARACTERS),
     }
-    # A line for each is what it is for: they are not summed up.
+    # `sums_up`: the rate limit of repeated lines does not apply.
     log.info(
         "%s %s %s %s ms tenant=%s request=%s",
         *("-" if value is None else value for value in shown.values()),

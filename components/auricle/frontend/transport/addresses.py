@@ -1,4 +1,4 @@
-"""Who is one client: the address a request comes from, and its neighbours in IPv6."""
+"""A client's address, and the network that counts as one client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
 
 UNKNOWN = "unknown"
-_IPV6_PREFIX = 64  # what one customer is given, who may use any address of it
+_IPV6_PREFIX = 64  # providers assign a /64 to one customer
 Network = IPv4Network | IPv6Network
 
 
@@ -95,7 +95,7 @@ class SocketOrigins:
 def _is_of(origin: str, host: str) -> bool:
     """Whether an origin is of the host that a request names in its header.
 
-    A proxy may have ended TLS, so the port that goes without saying is that of the origin.
+    A proxy may have ended TLS, so the origin's scheme gives the default port of both.
     """
     try:
         page, server = urlsplit(origin), urlsplit(f"//{host}")

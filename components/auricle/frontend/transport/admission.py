@@ -44,13 +44,13 @@ async def first_message(receiving: Awaitable[T]) -> T:
 
 
 def farewell(samples: int) -> str:
-    """Return what the client of a session is told that draining ends: its audio up to session
-    sample `samples` (16 kHz) has its text."""
+    """Return the message to the client of a session that draining ends; its audio up to session
+    sample `samples` (16 kHz) is transcribed."""
     return f"this server is shutting down; audio up to {milliseconds(samples)} ms was transcribed"
 
 
 def _opaque(client: str) -> str:
-    """Return what processors are told of a client: enough to count it, not who it is."""
+    """Return a digest of a client's name, by which processors count it."""
     return blake2b(client.encode(), digest_size=8).hexdigest()
 
 
@@ -77,7 +77,7 @@ class SessionAdmission:
     def begin_drain(self, seconds: float, recording_seconds: float | None = None) -> int:
         """Stop admission, and return how many sessions and recordings are still open.
 
-        Segments that are still open after `seconds` are cut, and recordings still in work after
+        Segments that are still open after `seconds` are cut, and recordings still in progress after
         `recording_seconds` (as many by default) are refused; later calls do not postpone that.
         The caller polls this until it returns 0.
         """
@@ -178,9 +178,9 @@ class SessionAdmission:
         the order of their `priority`, highest first.
 
         Raises Overloaded if a processor refused and none admitted the session. If none answers
-        within its deadline, the session is admitted, and waits for a processor. The slot and what
-        was admitted are given back as soon as the block ends: clients that come and go at once
-        keep nobody out.
+        within its deadline, the session is admitted, and waits for a processor. The slot and
+        the admission are returned as soon as the block ends, so that clients that connect briefly
+        do not occupy capacity.
         """
         instance = await self._admitting(
             AdmitSession(tenant, name, _opaque(slot.client), resumes, priority)

@@ -145,7 +145,7 @@ def _add_model_routes(app: FastAPI, services: Services) -> None:
 
     @app.get("/v1/models", tags=["models"], responses=refusals)
     async def models(request: Request) -> dict[str, object]:
-        """The served model and its aliases, and what a session may ask for beside text."""
+        """The served model and its aliases, and the annotations that a session can request."""
         services.access.client(request.headers)
         return {"object": "list", "data": [entry(name) for name in services.models]}
 
@@ -170,7 +170,7 @@ def _add_diagnosis_route(app: FastAPI, services: Services) -> None:
 
     @app.get("/v1/diagnosis", tags=["status"], responses=refusals)
     async def diagnosis(request: Request) -> Response:
-        """What every process says of itself, and probes of the workers; takes up to a minute."""
+        """Descriptions of all processes, and probes of the workers; takes up to a minute."""
         services.access.client(request.headers, "operations")
         found = await services.diagnose()
         return Response(msgspec.json.encode(found), media_type="application/json")

@@ -1,4 +1,4 @@
-"""All open connections: how many there may be, and deadlines of what they wait for."""
+"""All open connections: their limits and deadlines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from auricle.frontend.transport.slots import ConcurrencyLimit
 
 Peer = tuple[str, int] | None
 _LOOK_SECONDS = 0.5
-# Refused clients that are told why; beyond, connections are closed at once.
+# Refused connections that receive an error; others are closed at once.
 _MOST_TOLD = 64
 
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """Bounds of connections, and deadlines in seconds; a `per_address` of 0 is no limit.
+    """Bounds of connections, and deadlines in seconds; a `per_address` of 0 disables that limit.
 
     `head_seconds`: a request's line and headers; `keep_alive_seconds`: the next request;
-    `reader_seconds`: a client may leave what was sent unread so long; a WebSocket session has
-    as long again to say why it ends. Addresses in `trusted_proxies` are not counted.
+    `reader_seconds`: how long a client may leave sent data unread; a WebSocket session has
+    as long again to report its error. Addresses in `trusted_proxies` are not counted.
     """
 
     most: int = 8192
@@ -75,7 +75,7 @@ class Connections:
         self._open[connection] = host
 
     def refuse(self, connection: Watched) -> bool:
-        """Whether a refused connection may stay, until `leave`, to be told why."""
+        """Whether a refused connection may stay open, until `leave`, to receive the error."""
         if len(self._told) >= _MOST_TOLD:
             return False
         self._told.add(connection)

@@ -1,4 +1,4 @@
-"""How a session hears that its client has left, or was made to."""
+"""Exceptions for clients that disconnected, by themselves or after a protocol violation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClientDisconnected(Exception):
 
 
 class ProtocolViolation(ClientDisconnected):
-    """The connection was closed because of what the client sent, and has been told so."""
+    """The server closed the connection because the client broke the protocol."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -26,7 +26,7 @@ class ProtocolViolation(ClientDisconnected):
 
 
 def check_connected(message: Message) -> None:
-    """Raise ClientDisconnected if the message says that the client is gone."""
+    """Raise ClientDisconnected for a disconnect message."""
     if message["type"] != "websocket.disconnect":
         return
     if message.get(FAILED):

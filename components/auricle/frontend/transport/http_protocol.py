@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with deadlines, bounds on what is read, and fair turns."""
+"""uvicorn's HTTP protocol, with deadlines, bounds on requests, and fair scheduling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from auricle.frontend.transport.request_errors import error_response
 
 
 def plain_answer(error: AuricleError) -> bytes:
-    """Return the whole HTTP/1.1 response that tells `error` and ends the connection."""
+    """Return a complete HTTP/1.1 response for `error`, which closes the connection."""
     response = error_response(error)
     status = HTTPStatus(response.status_code)
     head = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
@@ -36,9 +36,9 @@ def plain_answer(error: AuricleError) -> bytes:
 
 
 _HEAD_BYTES = 64 * 1024
-# After so many of the parser's events, of a few microseconds each, others have their turn.
+# After this many parser events, of a few microseconds each, other connections are served.
 _PIECE_BYTES, _TURN_EVENTS = 1024, 128
-# How long the rest of a request is read, and not used, once it is answered. Closing at once
+# How long the rest of a request is read and discarded once it is answered. Closing at once
 # would reset the connection, and the client might lose the answer.
 _REST_SECONDS, _TOLD_SECONDS = 5.0, 1.0
 
@@ -81,7 +81,7 @@ class _Flow(FlowControl):
 
 
 class _Wait(Enum):
-    """What a connection waits for the client to send."""
+    """The part of a request that the client must send next."""
 
     HEAD = "the request's line and headers"
     REST = "the rest of a request that was answered"
@@ -143,7 +143,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
                 self.transport.close()
 
     def _end(self, error: AuricleError) -> None:
-        """Tell the client what was wrong, and close once it has had time to read it."""
+        """Send the error, and close once the client has had time to read it."""
         self._connections.log(self, error)
         self.transport.write(plain_answer(error))
         self._ended = True
@@ -153,7 +153,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._waits = (_Wait.REST, self._connections.clock() + _TOLD_SECONDS)
 
     def _broken(self) -> None:
-        error = BadRequest("this is no valid HTTP request")
+        error = BadRequest("malformed HTTP request")
         if not self._is_answering:
             self._end(error)
             return
@@ -162,10 +162,10 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self.transport.write(plain_answer(error))
         self.transport.close()
 
-    # ── what is read ────────────────────────────────────────────────────────
+    # ── reading ─────────────────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received, a turn at a time."""
+        """Parse received data in bounded slices."""
         if self._ended or self.transport.is_closing():
             return
         if self._refusal is not None:
@@ -256,7 +256,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         if self._unfed and self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
 
-    # ── what is waited for ──────────────────────────────────────────────────
+    # ── deadlines ───────────────────────────────────────────────────────────
 
     @property
     def _is_answering(self) -> bool:
@@ -264,7 +264,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         return waiting or bool(self.pipeline)
 
     def _rest(self) -> None:
-        """Set the deadline of what the client must send next."""
+        """Set the deadline for the client's next data."""
         if self._ended:
             return
         if self._is_answering:

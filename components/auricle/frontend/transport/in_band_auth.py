@@ -1,4 +1,4 @@
-"""WebSockets whose client says who it is in its first messages, not at the handshake.
+"""WebSockets whose client authenticates in its first messages, not at the handshake.
 
 Telephone networks open them, and can send neither a header nor a query.
 """
@@ -124,6 +124,6 @@ class InBandAuthSockets:
 
 
 def _reason(error: AuricleError) -> str:
-    """Return a close frame's reason, which is all that such a client is told."""
+    """Return a close frame's reason, the only error message that such a client receives."""
     after = error.retry_after_seconds
     return error.for_client + (f"; come again in {math.ceil(after)} s" if after else "")

@@ -1,6 +1,6 @@
 """Lets live sessions and recordings in, and logs, counts and traces each, whatever its transport.
 
-A transport reads what its client sends and tells it how its session ended; all else is here.
+Transports read from their clients and report how a session ended; the rest is here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def mapped_errors(what: str) -> Iterator[None]:
 
 @dataclass
 class Record:
-    """What is logged of one session or recording; `audio_seconds` were processed so far.
+    """The log record of one session or recording; `audio_seconds` were processed so far.
 
     A client that is refused before its session `began` is logged with its `address`; with None,
     where its connection ends.
@@ -107,7 +107,7 @@ class LiveSessions:
     ) -> AsyncGenerator[LiveSession, None]:
         """Let a session of `client` in while the block runs; then log and count how it ended.
 
-        `host` stands for the client where there are no keys. Raises ClientDisconnected, and
+        Without keys `host` identifies the client. Raises ClientDisconnected, and
         AuricleError if the session is refused or fails.
         """
         with self.recorded(record):
@@ -152,7 +152,7 @@ class LiveSessions:
     ) -> AsyncGenerator[None, None]:
         """Count and trace a session that was admitted while the block runs, and settle it.
 
-        It counts as so many `sessions` of its key. Raises RateLimited if those are too many.
+        It counts as `sessions` sessions of its key. Raises RateLimited beyond the key's limit.
         """
         with self.recorded(record):
             async with AsyncExitStack() as counted:

@@ -1,4 +1,4 @@
-"""What a session tells its client, in one order, up to the last message."""
+"""Sends one session's messages in order, up to the last one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reads what a client asks for by a table of options, which is a msgspec Struct. No I/O.
+"""Reads a client's options by a table, which is a msgspec Struct. No I/O.
 
 A field of the table is an option: its name, type, bounds and default. An error names the option,
-shows the value as it was given, and says what the table allows. Text that a URL or a form has in
-place of a number, a switch or a list is converted first.
+quotes the value, and states the values that the table allows. URLs and forms have text in place
+of numbers, switches and lists; it is converted first.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NOUNS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 )
 # Text that can be sent on: no null character, and no half of a surrogate pair.
 _PLAIN = r"\A[^\0\ud800-\udfff]*\Z"
-# What msgspec says of an unknown or missing field, and where a value is.
+# msgspec's messages for an unknown or missing field, and the path of a value.
 _FIELD = re.compile(r"Object (contains|missing)[a-z ]* field `(.*?)`(?: - .*)?", re.DOTALL)
 _AT = " - at `$"
 _STEP = re.compile(r"\.([^.\[\]`]+)|\[(\d{1,6})\]")
@@ -75,8 +75,8 @@ Model = Annotated[str, text(MODEL)]
 class Others:
     """Options of a protocol that have no effect here.
 
-    `refused` says of each why it cannot be switched on. `advisory` ones are taken, and a warning
-    names them. Those in `repeated` may be given several times.
+    `refused` has the reason why each cannot be switched on. `advisory` ones are accepted with a
+    warning. Those in `repeated` may be given several times.
     """
 
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ def read(
     except UnicodeEncodeError:  # of half a surrogate pair, in a name or in place of a known text
         return read(table, _encodable(given), kind, switches)
     except msgspec.ValidationError as error:
-        # Lists that are JSON are shown as what they say.
+        # JSON lists are shown decoded.
         lists = {name: value for name, value in taken.items() if isinstance(value, list)}
         raise _refusal(str(error), table, {**given, **lists}, kind) from None
 
@@ -165,12 +165,12 @@ def switched_off(value: object) -> bool:
 
 
 def whole(value: str) -> int | None:
-    """Return a whole number of at most eighteen digits, else None."""
+    """Return a whole number of at most eighteen digits, or None."""
     return int(value.partition(".")[0]) if _WHOLE.fullmatch(value) else None
 
 
 def wrong(name: str, value: object, right: str) -> UnsupportedValue:
-    """Return the error of a value that cannot be used; `right` says what could be."""
+    """Return the error of a value that cannot be used; `right` describes the allowed values."""
     return UnsupportedValue(f"{name} {quoted(value)} cannot be used: it must be {right}", name)
 
 
@@ -202,7 +202,7 @@ def least_silence(name: str, silence_ms: int, warnings: list[str]) -> int:
 
 
 def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool]) -> Any:
-    """Return what a text says, of an option's type; what says nothing stays as it is."""
+    """Convert text to an option's type; text that cannot be converted stays unchanged."""
     plain = _plain(kind, value)
     if isinstance(plain, inspect.StructType) and isinstance(value, Mapping):
         known = _fields(plain)
@@ -236,16 +236,16 @@ def _encodable(value: Any) -> Any:
     return [_encodable(one) for one in value] if isinstance(value, list) else value
 
 
-# ── what is wrong ───────────────────────────────────────────────────────────
+# ── errors ──────────────────────────────────────────────────────────────────
 
 
 def _refusal(
-    said: str, table: type, given: Mapping[str, Any], kind: type[BadRequest]
+    message: str, table: type, given: Mapping[str, Any], kind: type[BadRequest]
 ) -> BadRequest:
-    """Return the error of a value of which msgspec has said this."""
-    path = said.rpartition(_AT)[2] if _AT in said else ""
+    """Return the error for a message of msgspec's."""
+    path = message.rpartition(_AT)[2] if _AT in message else ""
     at, value, parts = _found(_table(table), given, path)
-    if field_error := _FIELD.fullmatch(said):
+    if field_error := _FIELD.fullmatch(message):
         name = ".".join((*parts, field_error[2]))
         if field_error[1] == "contains":
             return _unknown(name, _fields(_plain(at, value)), kind)
@@ -277,7 +277,7 @@ def _found(kind: inspect.Type, value: Any, path: str) -> tuple[inspect.Type, Any
             parts.append(name)
             kind, value = _fields(plain)[name].type, value.get(name)
         elif isinstance(plain, inspect.UnionType) and isinstance(value, dict):
-            # It is the tag by which several objects are told apart.
+            # The tag that selects one of several objects.
             parts.append(name)
             tags = (one.tag for one in plain.types if isinstance(one, inspect.StructType))
             kind, value = inspect.LiteralType(tuple(tags)), value.get(name)
@@ -302,7 +302,7 @@ def _fields(kind: inspect.Type) -> dict[str, inspect.Field]:
 def _plain(kind: inspect.Type, value: Any) -> inspect.Type:
     """Return a type without what marks it as optional or describes it.
 
-    Of several it is the one that the value is of, if that can be said.
+    Of a union, return the type that the value has, if there is only one.
     """
     if isinstance(kind, inspect.Metadata):
         values = (kind.extra or {}).get("values")
@@ -321,7 +321,7 @@ def _plain(kind: inspect.Type, value: Any) -> inspect.Type:
 
 
 def _sentence(kind: inspect.Type, value: Any, name: str) -> str:
-    """Return what is wrong with a value."""
+    """Return the error message for a value."""
     if isinstance(kind, inspect.StrType) and isinstance(value, str):
         most = len(value) if kind.max_length is None else kind.max_length
         # Of a text within objects the last name is enough.
@@ -333,12 +333,12 @@ def _sentence(kind: inspect.Type, value: Any, name: str) -> str:
 
 
 def _right(kind: inspect.Type) -> str:
-    """Return what a value of this type is, with its bounds."""
+    """Describe a type and its bounds."""
     if isinstance(kind, inspect.LiteralType):
         values = tuple(map(str, kind.values))
         return " or ".join(values) if len(values) <= 2 else f"one of {', '.join(values)}"
     if isinstance(kind, inspect.DictType):  # msgspec does not name the value that is wrong
-        return f"an object of which each value is {_right(kind.value_type)}"
+        return f"an object whose values are each {_right(kind.value_type)}"
     if isinstance(kind, inspect.UnionType):
         several = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
         return " or ".join(dict.fromkeys(map(_right, several)))

@@ -1,7 +1,7 @@
-"""What is wrong with a client's JSON or form, in our words. No I/O.
+"""Error messages for malformed JSON and forms, and errors as HTTP responses. No I/O.
 
-The libraries that parse it say it in words of theirs, which change with their versions and
-repeat what the client sent, whatever its length. Only what they are known to say is taken over.
+The messages of parser libraries change with their versions and repeat input of any length, so
+only known messages are translated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auricle.core.sanitize import escaped, quoted
 
 _PATH = re.compile(r"(.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _PLACE = re.compile(r".* \(byte (\d+)\)")
-# What msgspec says of a field, and our words; `{name}` is the field's path.
+# msgspec's messages about a field, and ours; `{name}` is the field's path.
 _JSON = (
     (r"Object (?:missing required|contains unknown) field `(.*)`", ""),
     (r"Invalid value '(.*)'", "{name} {found} is not supported"),
@@ -31,7 +31,7 @@ _JSON = (
 
 
 def json_fault(error: msgspec.DecodeError | RecursionError) -> str:
-    """Return what is wrong with a JSON message that msgspec refused."""
+    """Return the fault in a JSON message that msgspec refused."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if not isinstance(error, msgspec.ValidationError):
@@ -73,8 +73,8 @@ def query_string(connection: HTTPConnection) -> str:
     return str(connection.scope["query_string"].decode("latin-1"))
 
 
-def says_it_resumes(socket: WebSocket) -> bool:
-    """Whether a client says that it was admitted before. Raises BadRequest."""
+def is_resuming(socket: WebSocket) -> bool:
+    """Whether a client resumes an admitted session. Raises BadRequest."""
     value = query_fields(query_string(socket)).get("resume", "false")
     if value not in ("true", "false"):
         raise BadRequest(f"resume is {quoted(value)}; it must be true or false")
@@ -101,14 +101,14 @@ def error_body(error: AuricleError) -> dict[str, object]:
 
 
 def error_response(error: AuricleError) -> JSONResponse:
-    """Return the response: status, body, and `Retry-After` if the error says when to retry."""
+    """Return the response: status, body, and `Retry-After` if the error has a retry time."""
     return JSONResponse(
         error_body(error), status_code=error.http_status, headers=error_headers(error)
     )
 
 
 def error_headers(error: AuricleError) -> dict[str, str]:
-    """Return the headers of a response that tells an error, whatever its body."""
+    """Return the headers of an error's response."""
     headers = {}
     if error.retry_after_seconds:
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))

@@ -16,8 +16,10 @@ _MOST_CLIENTS = 10_000
 
 
 def slot_preempted() -> Overloaded:
-    """Return what the client of a session is told whose slot was taken away."""
-    return Overloaded("others wait for the session that you have not begun; try again")
+    """Return the error for a client whose slot went to another client."""
+    return Overloaded(
+        "session slot released: no audio arrived while other clients were waiting; try again"
+    )
 
 
 class SessionSlot:
@@ -35,7 +37,7 @@ class SessionSlot:
         self._told = told
 
     def confirm(self) -> None:
-        """Let nobody take this slot away from now on."""
+        """Protect this slot from preemption."""
         if not self.preempted:
             self._slots.confirm(self)
 
@@ -100,7 +102,7 @@ class SessionSlots:
 
 
 class ConcurrencyLimit:
-    """How many of something one client may hold; 0 is no limit."""
+    """Limits how many of a resource one client may hold; 0 disables the limit."""
 
     def __init__(self, limit: int, what: str) -> None:
         self._limit = limit
@@ -132,7 +134,7 @@ class ConcurrencyLimit:
 class TokenBucket:
     """Holds at most `capacity` tokens and gains `rate` a second. It is full at first.
 
-    It may be overdrawn: what is used may be counted afterwards.
+    It may be overdrawn: usage may be counted afterwards.
     """
 
     __slots__ = ("_at", "_capacity", "_clock", "_left", "rate")
@@ -144,25 +146,25 @@ class TokenBucket:
         self._at = clock()
 
     def take(self, tokens: float) -> None:
-        """Take so many tokens, whether or not they are there."""
+        """Take tokens, even if the bucket is empty."""
         self._left -= tokens
 
     def wait(self, tokens: float = 0.0) -> float:
-        """Return the seconds until there are so many tokens."""
+        """Return the seconds until the bucket has this many tokens."""
         now = self._clock()
         self._left = min(self._capacity, self._left + (now - self._at) * self.rate)
         self._at = now
         return max(0.0, (tokens - self._left) / self.rate)
 
     def change(self, rate: float, capacity: float) -> None:
-        """Refill at another rate from now on; what was used stays used."""
+        """Refill at another rate from now on; used tokens stay used."""
         self.wait()
         self._left += capacity - self._capacity
         self.rate, self._capacity = rate, capacity
 
 
 class RateLimiter:
-    """A token bucket for each client, which holds two seconds' tokens; a rate of 0 is no limit.
+    """A token bucket for each client, with tokens for two seconds; a rate of 0 disables the limit.
 
     The most recent clients are remembered; one that was forgotten has a full bucket.
     """
@@ -192,5 +194,5 @@ class RateLimiter:
         if len(self._buckets) > self._most_clients:
             self._buckets.popitem(last=False)
         if wait := bucket.wait(1.0):
-            raise RateLimited(f"you open more than {self._rate:g} {self._what} a second", wait)
+            raise RateLimited(f"rate limit exceeded: {self._rate:g} {self._what} per second", wait)
         bucket.take(1.0)

@@ -1,4 +1,4 @@
-"""Ways in that are neither HTTP nor WebSockets: a TCP port for each, without TLS and keys."""
+"""Protocols with a TCP port of their own, without TLS and keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TcpConnection:
         self.client: Peer = writer.get_extra_info("peername")
 
     async def read(self, seconds: float, what: str) -> bytes:
-        """Return what has come, at least a byte.
+        """Return the received data, at least a byte.
 
         Raises ClientDisconnected at the end, DeadlineExceeded if nothing came for `seconds`, naming
         `what`, and Interrupted after `interrupt`; then nothing is lost.
@@ -65,10 +65,8 @@ class TcpConnection:
         async with self._sending:
             try:
                 self._writer.write(data)
-                await within(
-                    self._slow_reader_seconds, self._writer.drain(), "reading what was sent"
-                )
-            except (OSError, RuntimeError):  # uvloop says so of a transport that is closed
+                await within(self._slow_reader_seconds, self._writer.drain(), "reading sent data")
+            except (OSError, RuntimeError):  # uvloop's error for a closed transport
                 raise ClientDisconnected from None
 
     def interrupt(self) -> None:
@@ -82,10 +80,9 @@ class TcpConnection:
             transport.abort()
 
     async def read_up(self) -> None:
-        """Send nothing more, and discard for a second what the client still sends.
+        """Send nothing more, and discard the client's data for a second.
 
-        A connection that is closed over it would be reset, and the client might lose what it was
-        told.
+        Closing with unread data would reset the connection, and the client might lose the error.
         """
         with suppress(OSError, RuntimeError):
             self._writer.write_eof()
@@ -110,8 +107,8 @@ class TcpConnection:
 
 @dataclass(frozen=True)
 class TcpProtocol:
-    """`serve` talks to one client until it has nothing more to say, or raises; `error` returns
-    what the client is then told before its connection is closed."""
+    """`serve` serves one client until done, or raises; `error` encodes the error that the
+    client receives before its connection is closed."""
 
     name: str
     serve: Callable[[TcpConnection], Awaitable[None]]
@@ -129,7 +126,7 @@ class TcpServer:
         admission: SessionAdmission,
         sessions: LiveSessions,
     ) -> None:
-        """`rates` are those of an address, of new connections here."""
+        """`rates` limits the new connections of an address."""
         self._protocol = protocol
         self._connections = connections
         self._rates = rates

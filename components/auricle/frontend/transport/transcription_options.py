@@ -1,4 +1,4 @@
-"""What a client says about the audio, under the names of OpenAI's protocols. No I/O."""
+"""Transcription options with the names of OpenAI's protocols. No I/O."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from msgspec import Meta
 from auricle.core.errors import UnsupportedValue
 from auricle.frontend.transport.options import Context, Language, context_of
 
-# Among more than that languages are detected freely: each costs a decode where another is heard.
+# Among more candidates the language is detected freely: each candidate can cost a decode.
 MOST_AMONG = 4
 
 
 def forced(language: str | None, languages: Iterable[str]) -> str | None:
     """Return the language to transcribe in, which may be the only one of `languages`.
 
-    None stands for any, as the model hears it.
+    None lets the model detect it.
     """
     named = tuple(dict.fromkeys(languages))
     return named[0] if len(named) == 1 else language
 
 
 def several(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the languages of which each segment is in one; empty if there are not several, or too
-    many."""
+    """Return the candidate languages of each segment; empty if fewer than two or too many."""
     found = tuple(dict.fromkeys(languages))
     return found if 1 < len(found) <= MOST_AMONG else ()
 
 
 def without_effect(languages: Iterable[str], field: str) -> list[str]:
-    """Return what a client should know of the languages that it named in `field`."""
+    """Return warnings about the languages in `field`."""
     if len(set(languages)) <= MOST_AMONG:
         return []
     return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
 
 
 class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that say what is spoken, and what may be said."""
+    """The expected languages, and context for the model."""
 
     language: Language | None = None
     languages: Annotated[tuple[Language, ...], Meta(max_length=100)] = ()
@@ -59,7 +58,7 @@ class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def among(self) -> tuple[str, ...]:
-        """The languages of which each segment is in one; empty if there is no such choice."""
+        """The candidate languages of each segment; empty without a choice."""
         return several(self.languages)
 
     @property
@@ -70,5 +69,5 @@ class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def without_effect(self) -> list[str]:
-        """What a client should know of the languages it named."""
+        """Warnings about the languages."""
         return without_effect(self.languages, "languages")

@@ -24,7 +24,7 @@ from auricle.frontend.transport.http_protocol import ServerConfig, plain_answer
 # Reads the plainest WebSocket frames: a client's audio. No I/O.
 #
 # A live client sends fifty small binary messages a second. A complete parser takes several times as
-# long for one as for what is done with its audio. So frames of that kind are read here, and joined;
+# long for one as processing its audio takes. So frames of that kind are read here, and joined;
 # all others are left to the complete parser, errors included.
 
 try:
@@ -34,7 +34,7 @@ except ImportError:  # its C extension is optional
 
 # A whole binary message, without an extension; the client's bit of a mask.
 _WHOLE_BINARY, _MASKED = 0x82, 0x80
-_TWO_BYTES, _EIGHT_BYTES = 126, 127  # lengths that follow in so many bytes
+_TWO_BYTES, _EIGHT_BYTES = 126, 127  # lengths that follow in two or eight bytes
 _MASK_BYTES = 4
 # Frames that are read at a time, in less than a tenth of a millisecond.
 MOST_FRAMES = 32
@@ -70,7 +70,7 @@ def take_frames(data: bytes | bytearray, into: bytearray, *, enough: int, larges
 def _plain(data: bytes | bytearray, at: int, largest: int) -> tuple[int, int]:
     """Return where the payload of the frame that begins at `at` begins and ends.
 
-    It ends at 0 if the frame is not plain, and beyond the data while that cannot be said.
+    It ends at 0 if the frame is not plain, and beyond the data while that is undecided.
     """
     beyond = len(data) + 1
     if data[at] != _WHOLE_BINARY:
@@ -90,7 +90,7 @@ def _plain(data: bytes | bytearray, at: int, largest: int) -> tuple[int, int]:
 # websockets' parser of frames and messages, with exact bounds of messages. No I/O.
 
 _NO_HANDSHAKE = (
-    "this is no valid WebSocket handshake: it needs the headers Upgrade: websocket, "
+    "malformed WebSocket handshake: it needs the headers Upgrade: websocket, "
     "Connection: Upgrade, Sec-WebSocket-Version: 13 and Sec-WebSocket-Key\n"
 )
 
@@ -136,8 +136,8 @@ class BoundedMessages(ServerProtocol):
 
 
 _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisecond
-# A connection that failed is closed once nothing was received for so long, at the latest after
-# so long in all. Closing at once would reset it, and the client might lose the close frame.
+# A connection that failed is closed once nothing was received for the quiet time, at the latest
+# after the linger time. Closing at once would reset it, and the client might lose the close frame.
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
 # Of a session that ends itself: more than its close frame may take to be sent.
 _FAREWELL_SECONDS = 10.0
@@ -167,8 +167,8 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         self._joined = bytearray()  # of a message in fragments
         self._binary = bytearray()  # of binary messages that are delivered together
         self._enough = 0  # bytes of them; 0 if each is delivered by itself
-        self._held = HoldTimer(self._deliver)  # delivers fewer if nothing more comes
-        self._partial = False  # what is unread is the begin of a plain frame
+        self._held = HoldTimer(self._deliver)  # delivers fewer if no more data follows
+        self._partial = False  # the unread data is the start of a plain frame
         self._lingers_until: float | None = None
         self._heard_at = 0.0
 
@@ -198,7 +198,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             self._read_on()
         return message
 
-    # ── what is read ────────────────────────────────────────────────────────
+    # ── reading ─────────────────────────────────────────────────────────────
 
     def handle_connect(self, event: Request) -> None:
         """A handshake was received."""
@@ -225,7 +225,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             self._held.released()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what was received, a turn at a time."""
+        """Parse received data in bounded slices."""
         if self._lingers_until is not None:
             self._heard_at = self.loop.time()
             return
@@ -234,7 +234,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             self._parse()
 
     def _read_on(self) -> None:
-        """Continue with what was received before, in a turn of its own, then with what comes."""
+        """Continue with unparsed data in the next iteration of the loop, then with new data."""
         if self._unread and self._next is None and self._may_parse:
             self._next = self.loop.call_soon(self._parse)
         self._pace()
@@ -284,7 +284,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             if self._messages.parser_exc is not None:
                 self.handle_parser_exception()
             elif self._messages.handshake_exc is not None and not self.handshake_initiated:
-                error = BadRequest("this is no valid WebSocket handshake")
+                error = BadRequest("malformed WebSocket handshake")
                 self._connections.log(self, error)
                 self.transport.write(plain_answer(error))
                 self.transport.close()
@@ -292,7 +292,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     def _pace(self) -> None:
         """Pause reading while something is left that was received before.
 
-        Audio that is delivered joined is taken at once as a rule, so reading goes on meanwhile.
+        Audio that is delivered joined is taken at once as a rule, so reading continues meanwhile.
         """
         taken = self.queue.empty() or self.close_sent or not self.handshake_complete
         left = bool(self._unread) and not self._partial
@@ -315,7 +315,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         self._add(event)
 
     def handle_cont(self, event: Frame) -> None:
-        """A message goes on. Fragments are joined at once: millions may have a byte each."""
+        """A message continues. Fragments are joined at once: there may be millions of one byte."""
         self._add(event)
 
     def _add(self, frame: Frame) -> None:
@@ -359,7 +359,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     # ── closing ─────────────────────────────────────────────────────────────
 
     def handle_close(self, event: Frame) -> None:
-        """The client closes, after what it has sent before."""
+        """The client closes; deliver its earlier messages first."""
         if not self.close_sent:
             self._deliver()
         super().handle_close(event)

@@ -1,4 +1,4 @@
-"""What all WebSocket protocols share: authentication, admission, deadlines, close codes."""
+"""The shared part of WebSocket protocols: authentication, admission, deadlines, close codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import SessionAdmission, farewell
 from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
-from auricle.frontend.transport.request_errors import error_response, query_string, says_it_resumes
+from auricle.frontend.transport.request_errors import error_response, is_resuming, query_string
 from auricle.frontend.transport.slots import SessionSlot, slot_preempted
 from auricle.frontend.transport.websocket_protocol import JOIN
 
@@ -81,7 +81,7 @@ class ClientSocket(LiveSession):
         self._slots = (slot, *(other for _, other in others))
         for one in self._slots:
             one.on_preempted(lambda: self._patience.fail(slot_preempted()))
-        self._farewell = (_DONE, "")  # close code and reason if there is no error
+        self._farewell = (_DONE, "")  # close code and reason of a session without error
 
     @property
     def query(self) -> dict[str, str]:
@@ -95,13 +95,13 @@ class ClientSocket(LiveSession):
 
     @property
     def fairness_key(self) -> str:
-        """Who shares what the server has: the tenant, or without keys the host."""
+        """The name under which the client shares capacity: the tenant, or without keys the host."""
         return self._slots[0].client
 
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
 
-        With `enough` binary messages come joined, once they have so many bytes or a text message
+        With `enough` binary messages come joined, once they have that many bytes or a text message
         follows. Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted
         after `interrupt`.
         """
@@ -126,7 +126,7 @@ class ClientSocket(LiveSession):
     async def gone(self) -> None:
         """Wait for the next message. Raises ClientDisconnected if the client leaves instead.
 
-        There is no deadline: the session's end cancels the wait.
+        Waits without a deadline: the session's end cancels it.
         """
         check_connected(await self._socket.receive())
 
@@ -134,7 +134,7 @@ class ClientSocket(LiveSession):
         """Send a text message. Raises DeadlineExceeded if the client does not read."""
         try:
             sending = self._socket.send_text(text)
-            await within(self._slow_reader_seconds, sending, "reading what was sent")
+            await within(self._slow_reader_seconds, sending, "reading sent data")
         except (WebSocketDisconnect, RuntimeError):
             raise ClientDisconnected from None
 
@@ -168,8 +168,8 @@ class SocketProtocol:
 
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
     `check` raises BadRequest for a query with which a client is refused at the handshake, and
-    `denial` is the response of any refusal there. `close_code` is that of a session which failed.
-    `sessions` says how many sessions a query asks for: each counts for admission and limits.
+    `denial` is the response of any refusal there. `close_code` maps the error of a failed session.
+    `sessions` counts the sessions that a query requests, for admission and limits.
     """
 
     name: str
@@ -215,7 +215,7 @@ class SocketSessions:
     async def _admitted(self, socket: WebSocket, protocol: SocketProtocol, record: Record) -> None:
         client = self._access.client(socket.headers, "live")
         fairness_key = client.fairness_key(host_of(socket.client))
-        resumes = protocol.resumes and says_it_resumes(socket)
+        resumes = protocol.resumes and is_resuming(socket)
         query = query_string(socket)
         protocol.check(query)
         more = [f"{record.name}.{n}" for n in range(1, protocol.sessions(query))]

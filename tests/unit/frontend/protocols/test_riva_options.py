@@ -206,7 +206,7 @@ def test_a_message_is_small_beside_its_audio() -> None:
     audio = message(kind)(audio=bytes(200_000)).SerializeToString()
     assert len(parsed(kind, audio, bulk=2).audio) == 200_000
     phrases = config(speech_contexts=[{"phrases": ["x" * 1000] * 70}])
-    with pytest.raises(ProtocolError, match="at most 65536 bytes"):
+    with pytest.raises(ProtocolError, match="at most 65536 bytes, not counting its audio"):
         parsed(kind, message(kind)(config=phrases).SerializeToString(), bulk=2)
     with pytest.raises(ProtocolError, match="at most 1000 fields"):
         parsed(kind, audio + b"\x0a\x00" * 1000, bulk=2)

@@ -147,8 +147,8 @@ async def test_connections_and_their_rate_are_limited_like_all_others() -> None:
     ("keys", "tenant", "says"),
     [
         (["home"], None, "Frontend.wyoming_port would let in everybody"),
-        (["home"], "acme", "Frontend.keyless_tenant 'acme'"),
-        (None, "acme", "Frontend.keyless_tenant is set"),
+        (["home"], "acme", "Frontend.keyless_tenant 'acme' admits no client"),
+        (None, "acme", "Frontend.keyless_tenant is set without API keys"),
     ],
 )
 def test_a_port_without_keys_needs_a_tenant_where_there_are_keys(

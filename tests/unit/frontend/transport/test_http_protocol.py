@@ -191,7 +191,7 @@ async def test_garbage_is_answered_with_400_and_counted_as_a_refusal(
 ) -> None:
     caplog.set_level("INFO")
     door, app = Door(LIMITS), App()
-    told = (400, "this is no valid HTTP request")
+    told = (400, "malformed HTTP request")
     async with door.serving(app.app):
         with caplog.filtering(Repeats(lambda *_: None)):
             for _ in range(30):
@@ -320,7 +320,10 @@ async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str
             url = f"http://127.0.0.1:{door.port}/{path}"
             answer = await client.get(url, headers={"x-forwarded-for": address})
             if answer.status_code == 429:
-                assert answer.json()["error"]["message"] == "you open more than 1 requests a second"
+                assert (
+                    answer.json()["error"]["message"]
+                    == "rate limit exceeded: 1 requests per second"
+                )
                 assert answer.headers["retry-after"] == "1"
             return answer.status_code
 

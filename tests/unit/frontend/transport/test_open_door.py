@@ -213,7 +213,7 @@ async def test_a_full_frontend_takes_a_session_that_was_not_begun_from_the_greed
         assert await sessions.connected("10.0.0.2")
         told = json.loads(await held[3].recv())
         assert told["code"] == "overloaded"
-        assert told["message"].startswith("others wait for the session that you have not begun")
+        assert told["message"].startswith("session slot released")
         with pytest.raises(websockets.ConnectionClosed):
             await held[3].recv()
         assert held[3].close_code == 1013
@@ -271,4 +271,4 @@ async def test_one_key_may_have_so_many_sessions_and_so_many_a_second() -> None:
             async with sessions.connect("10.0.0.1", second):
                 pass
             await refused(first)
-        assert "you open more than 2 sessions and recordings a second" in await refused(first)
+        assert "rate limit exceeded: 2 sessions and recordings per second" in await refused(first)

@@ -72,7 +72,7 @@ OTHERS = Others({"slow": "it is fast"}, ("idle", "tag"), ("tag",))
         ({"shape": 3}, "shape 3 cannot be used: it must be an object", "shape"),
         ({"either": 1.5}, "either 1.5 cannot be used: it must be a whole number or text", "either"),
         ({"either": "x" * 33}, "either has 33 characters, at most 32", "either"),
-        ({"terms": {"de": {"a": 1}}}, "an object of which each value is an object", "terms"),
+        ({"terms": {"de": {"a": 1}}}, "an object whose values are each an object", "terms"),
         ({"sise": 3}, "sise is not supported; supported: colour, either, kind", "sise"),
         ({"a` - at `$.size": 3}, "is not supported; supported: ", "size.a"),
         ({"a` - at `$.languages.a": 3, "languages": []}, "is not supported", "languages.a"),

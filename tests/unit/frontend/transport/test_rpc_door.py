@@ -176,7 +176,7 @@ async def test_one_address_makes_so_many_calls_a_second() -> None:
         for _ in range(2):
             await unary(channel, CONFIG)
         code, said, _ = await failure(unary(channel, CONFIG))
-        assert (code, said) == ("RESOURCE_EXHAUSTED", "you open more than 1 requests a second")
+        assert (code, said) == ("RESOURCE_EXHAUSTED", "rate limit exceeded: 1 requests per second")
         await unary(channel, f"{HEALTH}/Check")  # a probe is always answered
 
 

@@ -93,7 +93,9 @@ def test_a_rate_holds_two_seconds_and_says_when_there_is_more() -> None:
     rates = RateLimiter(4.0, "handshakes", clock)
     for _ in range(8):
         rates.spend("a")
-    with pytest.raises(RateLimited, match="more than 4 handshakes a second") as refused:
+    with pytest.raises(
+        RateLimited, match="rate limit exceeded: 4 handshakes per second"
+    ) as refused:
         rates.spend("a")
     assert refused.value.retry_after_seconds == pytest.approx(0.25)
     rates.spend("b")

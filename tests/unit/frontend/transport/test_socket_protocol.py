@@ -309,7 +309,7 @@ async def test_a_handshake_that_cannot_be_read_is_answered(header: bytes) -> Non
     async with door.serving(echo.app):
         answer = await door.ask(HANDSHAKE.replace(b"host: x\r\n", b"host: x\r\n" + header))
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert b"this is no valid WebSocket handshake" in answer
+    assert b"malformed WebSocket handshake" in answer
 
 
 def never_silent() -> FastAPI:

@@ -124,7 +124,7 @@ ONE_MISTAKE = {
     ),
     "keys needed and none there": (
         "Frontend: {metrics_need_key: true}",
-        "1: Frontend.api_keys_file: Frontend.metrics_need_key is set, but there are no keys",
+        "1: Frontend.api_keys_file: Frontend.metrics_need_key is set without API keys",
     ),
     "calls that go nowhere": (
         "Frontend: {audiosocket_port: 9001}",

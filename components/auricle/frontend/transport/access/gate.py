@@ -74,8 +74,8 @@ class Access:
 def accepted_subprotocol(headers: Mapping[str, str], known: Sequence[str]) -> str | None:
     """Return the subprotocol to accept: the first offered one that is `known`, or the key's own.
 
-    A browser ends a connection whose server accepts none of what it offers. If that is a key
-    alone, its own entry is all there is to accept. Raises BadRequest if the header is too long.
+    A browser closes a connection whose server accepts none of the offered subprotocols. If it
+    offers only a key, that entry is accepted. Raises BadRequest if the header is too long.
     """
     offered = _offered(headers)
     keys = (name for name in offered if name.startswith(_SUBPROTOCOL_KEY))
@@ -107,25 +107,21 @@ def _offered(headers: Mapping[str, str]) -> list[str]:
     return [name.strip() for name in offered.split(",")]
 
 
-# Who is let in by the settings: keys, and clients of ways that have none.
-
-
 def access_of(settings: FrontendSettings) -> Access:
-    """Return what lets clients in.
+    """Return the access rules of these settings.
 
-    Raises SettingsError for keys that cannot be read, and for settings that need keys where there
-    are none.
+    Raises SettingsError for keys that cannot be read, and for settings that need missing keys.
     """
     access = Access(load_keys(settings.api_keys_file))
     if settings.metrics_need_key and not access.needs_keys:
         raise SettingsError(
-            "Frontend.metrics_need_key is set, but there are no keys; set Frontend.api_keys_file"
+            "Frontend.metrics_need_key is set without API keys; set Frontend.api_keys_file"
         )
     return access
 
 
 def check_keyless(settings: FrontendSettings, access: Access) -> None:
-    """Raise SettingsError if clients of ways without keys could not be let in, or go unheard."""
+    """Raise SettingsError if clients without keys could not be admitted, or lose their text."""
     _check_tenant(settings, access)
     if settings.audiosocket_port and not (settings.nats_server or settings.log_transcripts):
         raise SettingsError(
@@ -138,7 +134,7 @@ def _check_tenant(settings: FrontendSettings, access: Access) -> None:
     tenant, used = settings.keyless_tenant, settings.keyless_ports
     if tenant is not None and not access.needs_keys:
         raise SettingsError(
-            "Frontend.keyless_tenant is set, but there are no keys; set Frontend.api_keys_file"
+            "Frontend.keyless_tenant is set without API keys; set Frontend.api_keys_file"
         )
     if not used or not access.needs_keys:
         return
@@ -152,5 +148,5 @@ def _check_tenant(settings: FrontendSettings, access: Access) -> None:
         access.keyless(tenant, "live")
     except AuricleError as error:
         raise SettingsError(
-            f"Frontend.keyless_tenant {tenant!r} lets nobody in: {error.for_client}"
+            f"Frontend.keyless_tenant {tenant!r} admits no client: {error.for_client}"
         ) from None

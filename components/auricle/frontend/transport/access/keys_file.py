@@ -61,7 +61,7 @@ class KeysFile:
     async def follow(self, keys: TakesKeys, seconds: float = LOOK_SECONDS) -> None:
         """Look every `seconds` and hand over new keys, until cancelled.
 
-        A file that cannot be used leaves the keys as they are, and one line in the log.
+        A file that cannot be used leaves the keys unchanged and logs one line.
         """
         while True:
             await asyncio.sleep(seconds)
@@ -98,7 +98,7 @@ def load_keys(file: Path | None, environment: str | None = None) -> KeyRing:
 
 
 def read_keys(file: Path) -> Sequence[ApiKey]:
-    """Read a keys file. Raises SettingsError; its first line says what is wrong."""
+    """Read a keys file. Raises SettingsError; the first line of its message names the fault."""
     content = _content(file)
     if not isinstance(content, dict) or "keys" not in content:
         found = "nothing" if not content else "no line `keys:`"
@@ -116,7 +116,7 @@ def _content(file: Path) -> object:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"Frontend.api_keys_file: {file} cannot be read: {why}") from None
     except yaml.YAMLError as error:
-        # Its own message quotes the file, in which somebody may have put a key.
+        # Its own message quotes the file, which may contain a key.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
         raise SettingsError(

@@ -41,7 +41,8 @@ class ClientAccount:
         return self.key.name
 
     def fairness_key(self, host: str) -> str:
-        """Return who shares what the server has: the tenant, or without keys the host."""
+        """Return the name under which this client shares capacity: the tenant, or without keys the
+        host."""
         return host if self.key is ANYONE else self.tenant
 
     @asynccontextmanager
@@ -86,7 +87,7 @@ class ClientAccount:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is lost if this object is: nobody uses it, and its key is withdrawn."""
+        """Whether this object can be dropped: its key is withdrawn and it has no session."""
         return self._withdrawn and not self._sessions
 
     def _refusal(self, scope: Scope | None) -> AuricleError | None:
@@ -184,9 +185,6 @@ class Clients:
             if client.idle:
                 del self._clients[name]
         return ended
-
-
-# What the clients of one API key may open, together. Without keys there is no such limit.
 
 
 class KeyLimits:

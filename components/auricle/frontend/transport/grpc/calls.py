@@ -41,8 +41,8 @@ class CallMessages:
         `interrupt`.
         """
         if self._reading is None:
-            # After a read that is cancelled gRPC gives no message any more, so one goes on beyond
-            # a wait that ends.
+            # gRPC returns no message after a cancelled read, so a read continues after its wait
+            # has ended.
             self._reading = asyncio.create_task(self._read())
         message = await self._patience.wait(seconds, asyncio.shield(self._reading), what)
         self._reading = None
@@ -61,7 +61,7 @@ class CallMessages:
             self._writing = asyncio.create_task(self._write(message))
             seconds, writing = self._slow_reader_seconds, asyncio.shield(self._writing)
             try:
-                await within(seconds, writing, "reading what was sent")
+                await within(seconds, writing, "reading sent data")
             except AuricleError:
                 self._writing.cancel()
                 raise
@@ -135,7 +135,7 @@ class LiveCall(LiveSession):
         return message
 
     async def warn(self, warnings: Sequence[str]) -> None:
-        """Tell the client what has no effect. Call it before `send`."""
+        """Report options without effect. Call it before `send`."""
         await warn(self._context, warnings)
 
     async def send(self, message: bytes) -> None:
@@ -147,7 +147,7 @@ class LiveCall(LiveSession):
         self._messages.interrupt()
 
     def end_early(self, samples: int) -> None:
-        """The session will end early, as UNAVAILABLE; the client may go on elsewhere.
+        """The session will end early, as UNAVAILABLE; the client may continue elsewhere.
 
         The audio up to session sample `samples` (16 kHz) is transcribed here.
         """

@@ -1,4 +1,4 @@
-"""gRPC's health checking: what `GET /health` says, for those who ask by gRPC."""
+"""gRPC's health checking: the same status as `GET /health`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Health:
         while True:
             if (status := await self._status(service)) != told:
                 writing = context.write(_response(status))
-                await within(_READER_SECONDS, writing, "reading what was sent")
+                await within(_READER_SECONDS, writing, "reading sent data")
                 told = status
             await asyncio.sleep(_LOOK_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What is known of a gRPC call before its first message, and what handles it. No I/O."""
+"""The metadata of gRPC calls, their methods, and errors as gRPC statuses. No I/O."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ Methods = dict[str, dict[str, Method]]
 def incoming_of(
     peer: str, metadata: Iterable[tuple[str, str | bytes]], proxies: Sequence[Network]
 ) -> Incoming:
-    """Return what gRPC says of a call; `proxies` are those who may say for whom it is."""
+    """Return a call's metadata and client; `proxies` may name the client that they forward."""
     texts = {key: value for key, value in metadata if isinstance(value, str)}
     return Incoming(texts, _behind(_peer(peer), texts.get("x-forwarded-for", ""), proxies))
 
 
 async def warn(context: Context, warnings: Sequence[str]) -> None:
-    """Tell a client what has no effect, as metadata `warning`. Call it before any answer."""
+    """Report options without effect, as metadata `warning`. Call it before any answer."""
     if warnings:
         with suppress(Exception):  # a client that has left is noticed elsewhere
             await context.send_initial_metadata([("warning", text) for text in warnings])
@@ -154,8 +154,8 @@ class Status:
 def status_of(error: AuricleError, *, draining: bool = False) -> Status:
     """Return the status of an error. A server that is `draining` is not full but unavailable.
 
-    Its details are ErrorInfo, whose reason is the error's code, and RetryInfo if the error says
-    when to retry; clients without the library that reads details find `retry-after`, in seconds.
+    Its details are ErrorInfo, whose reason is the error's code, and RetryInfo if the error has
+    a retry time; clients without the library that reads details find `retry-after`, in seconds.
     """
     code = _CODES.get(error.http_status, Code.INTERNAL)
     if isinstance(error, Overloaded) and not draining:

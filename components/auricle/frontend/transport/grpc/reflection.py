@@ -35,7 +35,7 @@ class Reflection:
         servicer = aio.ReflectionServicer(self._services, pool())
         async for answer in servicer.ServerReflectionInfo(_questions(context), context):
             writing = context.write(answer.SerializeToString())
-            await within(_READER_SECONDS, writing, "reading what was sent")
+            await within(_READER_SECONDS, writing, "reading sent data")
 
 
 async def _questions(context: Context) -> AsyncIterator[Any]:

@@ -1,4 +1,4 @@
-"""The messages of our gRPC services, as protos/ says them. Pure.
+"""The messages of our gRPC services, as protos/ defines them. Pure.
 
 Classes are made of compiled descriptors, in a pool of their own: clients' packages register the
 same names in the default one, and could then not be used in the same process.
@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from auricle.core.errors import ProtocolError
 
-# A message's bytes beside its audio, and its fields. Small messages inside it take many times
+# A message's bytes without its audio, and its fields. Small messages inside it take many times
 # their bytes as objects.
 _MOST_BYTES = 64 * 1024
 _MOST_FIELDS = 1_000
@@ -41,7 +41,7 @@ def message(name: str) -> Any:
 
 
 def parsed(name: str, data: bytes, bulk: int | None = None) -> Any:
-    """Parse a message. Raises ProtocolError if it is none, or too large beside its field `bulk`."""
+    """Parse a message. Raises ProtocolError if it is malformed, or too large without `bulk`."""
     short = name.rpartition(".")[2]
     _check_size(short, data, bulk)
     try:
@@ -63,7 +63,7 @@ def _check_size(short: str, data: bytes, bulk: int | None) -> None:
     else:
         raise ProtocolError(f"a {short} has at most {_MOST_FIELDS} fields")
     if others > _MOST_BYTES:
-        raise ProtocolError(f"a {short} has at most {_MOST_BYTES} bytes beside its audio")
+        raise ProtocolError(f"a {short} has at most {_MOST_BYTES} bytes, not counting its audio")
 
 
 def _field(short: str, data: bytes, at: int) -> tuple[int, int]:

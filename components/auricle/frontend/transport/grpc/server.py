@@ -20,7 +20,7 @@ from auricle.frontend.transport.session_log import log_refused
 from auricle.frontend.transport.slots import RateLimiter
 
 log = logging.getLogger(__name__)
-# Of a client that sends faster than it is heard, so much is held of each call.
+# Buffered for each call of a client that sends faster than its audio is processed.
 _HELD_BYTES = 64 * 1024
 _CALLS_PER_CONNECTION = 1_000
 # A client that vanished is noticed by the answer to a ping that does not come.
@@ -40,7 +40,7 @@ class RpcServer:
         admission: SessionAdmission,
         rates: RateLimiter,
     ) -> None:
-        """`rates` are those of requests: each call is one."""
+        """`rates` limits requests: each call is one."""
         self._settings = settings
         self._admission = admission
         self._rates = rates
