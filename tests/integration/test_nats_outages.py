@@ -242,4 +242,4 @@ async def test_a_frontend_that_ends_during_an_outage_says_what_is_lost(
     await eventually(lambda: "NATS is unavailable" in caplog.text, seconds=60)
     await cancelled([task])
     assert task.cancelled()
-    assert "2 transcripts are lost: NATS did not take them" in caplog.text
+    assert "Dropped 2 transcripts: NATS publish failed" in caplog.text

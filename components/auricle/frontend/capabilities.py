@@ -1,4 +1,4 @@
-"""What a way in can do. Each room declares its own; docs/ways_in.md is written from that."""
+"""The capabilities of each protocol and of a deployment; docs/ways_in.md is written from these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _can(means: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolCapabilities:
-    """Each is what a client asks for, or is told, in the protocol's own word; empty: not there.
+    """The protocol's own name for each capability; empty if it has none.
 
     `route` is its address, as `WS /v1/audio/stream`, and `page` its file in docs/.
     """
@@ -46,17 +46,14 @@ class ProtocolCapabilities:
     features: str = _can("features from the client instead of samples")
 
 
-# What a deployment can do beside text, as `GET /v1/models` says it.
-
-
 class ServerCapabilities(msgspec.Struct, frozen=True):
-    """What a session may ask for beside text, and in which languages.
+    """The optional annotations of a deployment, and its languages, as `GET /v1/models` shows them.
 
-    `words` and `speakers` say whether there is a model for them. `translate` has the languages into
-    which is translated, as ISO 639-1 codes: empty if any may be asked for or it is not known here
-    (`Common.translate_targets` says it then), null without a translator. `vocabulary` is how many
-    words a model knows that knows few, as the bundled one does; null for ordinary speech.
-    `languages` are those that are understood, as ISO 639-1 codes; empty if not known here.
+    `words` and `speakers` are true if there is a model for them. `translate` lists the target
+    languages as ISO 639-1 codes: empty if any may be requested or they are not known here
+    (`Common.translate_targets` can list them), null without a translator. `vocabulary` is the
+    number of words of a model with a small vocabulary, such as the bundled one; null for others.
+    `languages` are the understood languages as ISO 639-1 codes; empty if not known here.
     """
 
     words: bool
@@ -69,7 +66,7 @@ class ServerCapabilities(msgspec.Struct, frozen=True):
 def server_capabilities(
     settings: FrontendSettings, spoken: LanguageSupport, directions: Directions
 ) -> ServerCapabilities:
-    """Return what the models can that the settings name."""
+    """Return the capabilities of the models in the settings."""
     return ServerCapabilities(
         words=settings.align_model is not None,
         speakers=settings.speaker_model is not None,
@@ -80,8 +77,7 @@ def server_capabilities(
 
 
 def spoken_by(model: Path) -> LanguageSupport:
-    """Return what the speech model does with languages: nothing that is known, without its files
-    on this machine."""
+    """Return the languages of the speech model; unknown without its files on this machine."""
     try:
         return read_language_support(model)
     except CheckpointError as error:
@@ -97,7 +93,7 @@ def schemas() -> dict[str, Mapping[str, Any]]:
 
 
 def _vocabulary(model: Path) -> int | None:
-    """Return how many words a checkpoint lists as all that it knows; None without such a list."""
+    """Return the number of words in a checkpoint's vocabulary list; None without such a list."""
     try:
         return len((model / "vocabulary.txt").read_text().split())
     except OSError:

@@ -1,4 +1,4 @@
-"""What the sessions of all protocols share."""
+"""The shared parts of all sessions of a frontend process."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Frontend:
 
     @cached_property
     def abilities(self) -> ServerCapabilities:
-        """What clients are told that a session may ask for."""
+        """The optional annotations, as clients see them."""
         return server_capabilities(self.settings, self.spoken, self.directions)
 
     @cached_property
     def spoken(self) -> LanguageSupport:
-        """What the speech model does with languages."""
+        """The languages of the speech model."""
         return spoken_by(self.settings.model)
 
     @cached_property
@@ -83,7 +83,7 @@ class Frontend:
 
     @cached_property
     def key_limits(self) -> KeyLimits:
-        """What the clients of one key may open, on all ways in together."""
+        """Limits of one key's clients, over all protocols."""
         settings = self.settings
         return KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
 
@@ -108,7 +108,7 @@ class Frontend:
             raise UnknownModel(name, self.models)
 
     def check_words(self, wanted: bool, param: str = "words") -> None:
-        """Raise UnsupportedValue, naming `param`, if words are wanted and there is no aligner."""
+        """Raise UnsupportedValue, naming `param`, if words are requested without an aligner."""
         if wanted and self.settings.align_model is None:
             raise UnsupportedValue(NO_ALIGNER, param)
 
@@ -122,13 +122,13 @@ class Frontend:
         self.directions.check(targets, param)
 
     def check_turns(self, wanted: bool, param: str) -> None:
-        """Raise UnsupportedValue, naming `param`, if turns are wanted and there is no model."""
+        """Raise UnsupportedValue, naming `param`, if turns are requested without a turn model."""
         if wanted and self.turns is None:
             raise UnsupportedValue(NO_TURN_MODEL, param)
 
     @property
     def turn_probability(self) -> TurnProbability | None:
-        """What says whether turns are over; None without a turn model."""
+        """Returns the probability that a turn is over; None without a turn model."""
         return None if self.turns is None else self.turns.probability
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
@@ -136,7 +136,7 @@ class Frontend:
         return Lead(self.settings.ahead_seconds + late_seconds)
 
     async def listened(self, ingest: Ingest | FeatureIngest, trace: str) -> list[AudioEvent]:
-        """Process the next slice of what a client sent; return what was found in it."""
+        """Process the next slice of a client's audio; return its events."""
         began = time.monotonic()
         events = await ingest.process()
         self.tracer.record("voice_activity", trace, began, time.monotonic())

@@ -49,7 +49,7 @@ from auricle.protocol.diagnosis import LoadNow, Parts
 
 # Names of models that programs written for another service ask for by default. No I/O.
 
-# Without `gpt-4o-transcribe-diarize`: who asks for it expects speakers.
+# Without `gpt-4o-transcribe-diarize`: clients that request it expect speakers.
 _NAMES: dict[ModelPreset, tuple[str, ...]] = {
     "openai": (
         "whisper-1",
@@ -89,7 +89,7 @@ _CUT_SHARE, _RECORDINGS_SHARE = 0.8, 0.95
 
 
 async def run(settings: FrontendSettings) -> None:
-    """Serve clients until the process is told to stop, then drain.
+    """Serve clients until the process receives a signal to stop, then drain.
 
     Raises SettingsError for wrong API keys, SystemExit if the port is taken, and
     DeadlineExceeded if no processor appears within 600 s.

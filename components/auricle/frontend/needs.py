@@ -1,4 +1,4 @@
-"""What a frontend needs before it can serve: `auricle component Frontend --check`."""
+"""The requirements of a frontend: `auricle component Frontend --check`."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _READS = (
 
 
 def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
-    """Libraries of which not all processes have the same version."""
+    """Libraries whose version differs between processes."""
     libraries = {library for _, said in processes.described() for library in said.versions}
     for library in sorted(libraries):
         found = [
@@ -53,7 +53,7 @@ def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
                 f"{listed(sorted({v for _, v in others}))}, the others {usual}.",
                 "Messages, embeddings or text may differ between versions, and nothing else "
                 "checks that they do not.",
-                f"Install {library} {usual} there too, or finish the update that is under way.",
+                f"Install {library} {usual} there too, or finish the update in progress.",
             )
 
 
@@ -76,9 +76,9 @@ def _translating_alike(models: list[tuple[NamedProcess, RunningModel]]) -> Itera
         yield Finding(
             f"{listed(f'{p.name} runs checkpoint {c[:_SHORT]}…' for p, c in others)}; the "
             f"others run {usual[:_SHORT]}….",
-            "What one worker has begun to translate another goes on with in its own way.",
-            "Restart with the same Common.translate_model everywhere, or finish the update that is "
-            "under way.",
+            "Another worker may continue a translation in other words.",
+            "Restart with the same Common.translate_model everywhere, or finish the update "
+            "in progress.",
         )
 
 
@@ -144,12 +144,12 @@ def _without_transport(process: NamedProcess, transfers: Transfers) -> Finding:
         return Finding(
             f"NIXL has no backend in {process.name}.",
             "Embeddings cannot be transferred to or from it.",
-            "Install nixl with its UCX plug-in there; its log says what was missing.",
+            "Install nixl with its UCX plug-in there; its log names the missing part.",
         )
     return Finding(
         f"UCX has nothing to transfer with in {process.name}: UCX_TLS is "
         f"{transfers.allowed!r}, UCX_NET_DEVICES {transfers.devices!r}.",
-        "What they allow is RDMA, and no such RDMA device is visible there.",
+        "They allow only RDMA, and no such RDMA device is visible there.",
         "Give the process its RDMA device, or allow tcp in UCX_TLS.",
     )
 
@@ -172,10 +172,10 @@ def _verb(others: list[tuple[NamedProcess, str]], verb: str) -> str:
 # Findings on who is missing, silent or leaving, and on discovery and the transcript bus.
 
 _NEEDED = ("processor", "encode_worker", "pd_worker")
-# What is missed without the pools beside the path.
+# The consequence of a missing optional pool.
 _MISSED = {
     **dict.fromkeys(ALIGNERS, "Words have no times."),
-    **dict.fromkeys(DIARIZERS, "Nobody is told who speaks."),
+    **dict.fromkeys(DIARIZERS, "Text has no speakers."),
     **dict.fromkeys(TRANSLATORS, "Nothing is translated."),
 }
 
@@ -217,7 +217,7 @@ def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
     """Whether a half of the align pool is missing, or all of it though there is a checkpoint for
     it. An aligner that is the model has one half only.
 
-    All of it is a notice where there is a planner, which empties what nobody asks for.
+    All of it is a notice where there is a planner, which empties unused pools.
     """
     there = {answer.component for answer in diagnosis.processes}
     due = set(diagnosis.beside) & set(ALIGNERS)
@@ -229,7 +229,7 @@ def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
             f"{' and '.join(f'no {title(c)}' for c in reversed(gone)).capitalize()} is running.",
             "If the planner has emptied the pool, the first session that asks for words starts it; "
             "until then its words are missing.",
-            "Nothing, if nobody asked for words lately; otherwise see the planner's log.",
+            "Nothing, if no session requested words lately; otherwise see the planner's log.",
             wrong=False,
         )
         return
@@ -245,7 +245,7 @@ def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
 def untranslated(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
     """Whether the translate pool is missing though there is a checkpoint for it.
 
-    That is a notice where there is a planner, which empties what nobody asks for.
+    That is a notice where there is a planner, which empties unused pools.
     """
     there = {answer.component for answer in diagnosis.processes}
     due = set(diagnosis.beside) & set(TRANSLATORS) - there - set(diagnosis.discovery.unlisted)
@@ -256,7 +256,8 @@ def untranslated(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Findin
             "No translate worker is running.",
             "If the planner has emptied the pool, the first session that asks for translations "
             "starts it; until then they are missing.",
-            "Nothing, if nobody asked for translations lately; otherwise see the planner's log.",
+            "Nothing, if no session requested translations lately; otherwise see the planner's "
+            "log.",
             wrong=False,
         )
         return
@@ -280,12 +281,12 @@ def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
                 f"{said.silent_seconds:.0f} s.",
                 "What waits for it is repeated elsewhere, if there is an elsewhere.",
                 "After Common.liveness_seconds the process ends itself and is started again; "
-                "its log then says where it stood.",
+                "its log then has its stack.",
             )
 
 
 def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
-    """Processes that drain, and pools of which nothing else is left."""
+    """Processes that drain, and pools without any other process."""
     staying = {p.answer.component for p, said in processes.described() if not said.draining}
     gone = {p.answer.component for p, _ in processes.described()} - staying
     for component in sorted(gone):
@@ -298,8 +299,8 @@ def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
         if said.draining:
             yield Finding(
                 f"{process.name} is draining.",
-                "It takes nothing new and ends when what it serves has ended.",
-                "Nothing, if it was told to stop.",
+                "It accepts nothing new and ends when its present sessions or requests have ended.",
+                "Nothing, if its stop is intended.",
                 wrong=False,
             )
 
@@ -309,7 +310,7 @@ def unasked(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
     if diagnosis.unasked:
         yield Finding(
             f"{diagnosis.unasked} processes were not asked: there are too many.",
-            "What is wrong with them is not in this report.",
+            "This report does not cover them.",
             "Look at their metrics.",
             wrong=False,
         )
@@ -383,7 +384,9 @@ def prompts(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
 
 
 def _too_small(process: NamedProcess, room: KvRoom, need: SegmentNeed) -> Iterator[Finding]:
-    segment = f"a segment of {need.seconds:g} s needs {need.tokens} tokens and those of its context"
+    segment = (
+        f"a segment of {need.seconds:g} s needs {need.tokens} tokens in addition to its context"
+    )
     lower = "or lower Common.max_segment_seconds, the same in all processes."
     taken = need.tokens + room.attended
     if room.max_model_len < need.tokens:
@@ -447,7 +450,7 @@ def _unanswered(probe: ProbeAnswer, processes: Processes) -> Finding:
     name = processes.name("processor", probe.processor)
     if probe.fault == "not_reached":
         return Finding(
-            f"There was no time for a probe by way of {_way(probe, processes)}.",
+            f"Time ran out before a probe by way of {_way(probe, processes)}.",
             "Whether these work together is not known.",
             "Mend the other findings first, then ask again.",
             wrong=False,
@@ -513,7 +516,7 @@ _RULES = (
 
 
 def findings(diagnosis: Diagnosis) -> list[Finding]:
-    """Return what is wrong first, then notices; empty if all is well."""
+    """Return the defects first, then notices; empty if all is well."""
     processes = Processes(diagnosis)
     found = [_capital(finding) for rule in _RULES for finding in rule(diagnosis, processes)]
     return sorted(found, key=lambda finding: not finding.wrong)

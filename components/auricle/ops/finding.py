@@ -1,4 +1,4 @@
-"""What is found, and how a finding names the processes that it is about."""
+"""Findings, and the names of processes in them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Processes:
         return iter(self._all)
 
     def described(self) -> Iterator[tuple[NamedProcess, Description]]:
-        """Yield the processes that answered, with what they said."""
+        """Yield the processes that answered, with their descriptions."""
         for process in self._all:
             if process.answer.description is not None:
                 yield process, process.answer.description
@@ -71,7 +71,7 @@ class Processes:
 
 
 def title(component: str) -> str:
-    """Return what a component is called in sentences."""
+    """Return a component's name for sentences."""
     return _TITLES.get(component, component)
 
 

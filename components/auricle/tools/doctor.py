@@ -41,8 +41,8 @@ _MAX_BYTES = 16 << 20
 async def ask(url: str, api_key: str | None) -> Diagnosis:
     """Return the diagnosis of the frontend at `url`.
 
-    Waits for up to a minute while it makes one for somebody else. Raises BadRequest if `url` is
-    none, AuricleError if there is no answer or it is not a diagnosis.
+    Waits for up to a minute while it makes one for another client. Raises BadRequest if `url` is
+    malformed, AuricleError without an answer or if it is not a diagnosis.
     """
     base = _checked(url)
     if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
@@ -101,7 +101,7 @@ def _checked(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise BadRequest(f"{quoted(url)} is no address; {example}")
+        raise BadRequest(f"{quoted(url)} is not an address; {example}")
     return url.rstrip("/")
 
 
@@ -109,7 +109,7 @@ def _checked(url: str) -> str:
 
 
 def report(url: str, diagnosis: Diagnosis, findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the lines, without what a terminal would take for a command."""
+    """Yield the lines, without control sequences of terminals."""
     yield from map(one_line, _lines(url, diagnosis, findings))
 
 
@@ -217,7 +217,7 @@ def overview(url: str, diagnosis: Diagnosis, wrong: Sequence[str]) -> Overview:
 
 
 def status_lines(seen: Overview) -> Iterator[str]:
-    """Yield the lines, without what a terminal would take for a command."""
+    """Yield the lines, without control sequences of terminals."""
     state = "well" if seen.well else f"{len(seen.wrong)} wrong"
     yield one_line(f"{seen.url}, namespace {seen.namespace}: {state}")
     rows: list[Sequence[str]] = [_HEAD]
@@ -229,7 +229,7 @@ def status_lines(seen: Overview) -> Iterator[str]:
     for what in seen.wrong:
         yield one_line(f"WRONG: {what}")
     if seen.wrong:
-        yield one_line(f"`auricle doctor {seen.url}` says why it matters and what to do.")
+        yield one_line(f"`auricle doctor {seen.url}` explains why it matters and what to do.")
 
 
 def _seen(answer: ProcessAnswer) -> ProcessSeen:
@@ -264,7 +264,7 @@ def _amounts(
     slabs: Iterable[SlabState | None],
     rooms: Iterable[KvRoom | None],
 ) -> tuple[str, str, str, str]:
-    """Return the sums of what is in work, of slots and of KV tokens, and the mean busy share."""
+    """Return the sums of work in progress, slots and KV tokens, and the mean busy share."""
     load, slab = [one for one in loads if one], [one for one in slabs if one]
     work, busy = "", [one.busy for one in load if one.busy is not None]
     if load:
@@ -292,7 +292,7 @@ async def _asked(url: str, api_key: str | None) -> Diagnosis:
 
 
 async def doctor(url: str, api_key: str | None, *, as_json: bool) -> bool:
-    """Print what is wrong with the deployment at `url`; return whether nothing is.
+    """Print the findings about the deployment at `url`; return whether all is well.
 
     Raises AuricleError if it could not be asked.
     """

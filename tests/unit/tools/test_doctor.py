@@ -231,7 +231,7 @@ WRONG: dict[str, tuple[Break, str, str]] = {
     "a KV cache without room for the positions of cross-attention": (
         lambda g: g.parts("d2", kv=KvRoom(2000, 2048, 32, attended=1504)),
         "The KV cache of PD worker 2 (host-a, pid 45) holds 2000 tokens, but a segment of 30 s "
-        "needs 645 tokens and those of its context (and 1504 positions that it attends to).",
+        "needs 645 tokens in addition to its context (and 1504 positions that it attends to).",
         "Raise PdWorker.kv_blocks",
     ),
     "a probe that is not answered": (
@@ -279,7 +279,7 @@ NOTICES: dict[str, tuple[Break, str]] = {
     ),
     "a probe that was not reached": (
         lambda g: setattr(g, "probe", ProbeAnswer("b1", "c1", "d1", None, "not_reached")),
-        "There was no time for a probe by way of processor 1",
+        "Time ran out before a probe by way of processor 1",
     ),
     "too many processes": (
         lambda g: setattr(g, "unasked", 7),
@@ -410,7 +410,7 @@ def test_an_answer_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_address_that_is_none_is_named(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     done = asked(monkeypatch, answering(Graph()), url=url)
     assert done.exit_code == 2
-    assert f"'{url}' is no address; a server's address is like" in done.output
+    assert f"'{url}' is not an address; a server's address is like" in done.output
 
 
 def test_it_waits_while_another_diagnosis_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

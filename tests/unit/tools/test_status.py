@@ -78,7 +78,7 @@ def test_what_is_wrong_is_named_and_is_the_exit_status(
     assert "instance c2 deadline" in lines
     assert "host-a, pid 44 silent 2 of 32 decodes 50% 256 of 256 (3) 80000" in lines
     assert "WRONG: No processor is running." in lines
-    assert lines[-1] == "`auricle doctor http://h:1` says why it matters and what to do."
+    assert lines[-1] == "`auricle doctor http://h:1` explains why it matters and what to do."
 
 
 def test_a_process_that_drains_is_not_wrong(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

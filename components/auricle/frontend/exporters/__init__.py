@@ -1,1 +1,1 @@
-"""What leaves the frontend beside the answers: transcripts on NATS, logs, timings."""
+"""Exporters of the frontend: transcripts on NATS, logs, timings."""

@@ -35,13 +35,11 @@ from auricle.protocol.diagnosis import BusState
 
 log = logging.getLogger(__name__)
 
-# What the log says of an outage of NATS: its begin and its end, not each attempt.
-
 _EXPECTED = NatsError | AuricleError | OSError | TimeoutError
 
 
 class Outage:
-    """An outage of NATS, if there is one. Use it on one event loop."""
+    """Logs the begin and end of an outage of NATS, not each attempt. Use it on one event loop."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -87,7 +85,7 @@ class QueuedMessage:
 
 
 class TranscriptQueue:
-    """First in, first out. At most `limit` messages wait besides the one being sent."""
+    """First in, first out. At most `limit` messages wait, in addition to the one being sent."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -144,7 +142,7 @@ async def connected(
     """Connect to one of the servers; `on_end` is called when the connection ends.
 
     A connection that ended is not made again: the library's own reconnection would hide the
-    outage, and send again what it buffered. Raises DeadlineExceeded or an error of the library.
+    outage, and send its buffer again. Raises DeadlineExceeded or an error of the library.
     """
     client = Client()
     ended = asyncio.Event()
@@ -171,7 +169,7 @@ async def connected(
 class TranscriptStream:
     """The stream over one connection. All waits have a deadline, and end with the connection.
 
-    Every method raises what the client library raises, which is more than it documents.
+    Methods pass on the client library's exceptions, which are more than it documents.
     """
 
     def __init__(self, client: Client, ended: asyncio.Event) -> None:
@@ -298,7 +296,7 @@ class NatsBus:
         self._awake.set()
 
     async def run(self) -> None:
-        """Publish until cancelled, then try for up to 3 s to publish what is still queued.
+        """Publish until cancelled, then try for up to 3 s to publish the rest of the queue.
 
         Every failure is retried without end; an outage is logged at its begin and at its end.
         """
@@ -309,7 +307,7 @@ class NatsBus:
                 async with asyncio.timeout(_FLUSH_SECONDS):
                     await self._keep_publishing(until_empty=True)
             if len(self._queue):
-                log.warning("%d transcripts are lost: NATS did not take them", len(self._queue))
+                log.warning("Dropped %d transcripts: NATS publish failed", len(self._queue))
 
     async def _keep_publishing(self, *, until_empty: bool) -> None:
         while len(self._queue) or not until_empty:

@@ -96,13 +96,11 @@ class SessionTimer:
         return lag
 
 
-# How late the texts of chosen sessions were at this frontend, kept only while somebody looks.
-
 _LAGS_KEPT = 60
 
 
 class TextLags:
-    """The last 60 texts of each session that is watched. Used on one event loop."""
+    """The lags of the last 60 texts of each watched session. Use it on one event loop."""
 
     def __init__(self, kept_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """A session is watched until `kept_seconds` after the last call of `watch`."""
@@ -112,7 +110,7 @@ class TextLags:
         self._lags: dict[str, deque[tuple[int, float]]] = {}
 
     def watch(self, session: str) -> tuple[tuple[int, float], ...]:
-        """Return what was kept as (position in ms, seconds from its audio to its text)."""
+        """Return the kept texts as (position in ms, seconds from its audio to its text)."""
         now = self._clock()
         for name in [name for name, until in self._until.items() if until <= now]:
             del self._until[name], self._lags[name]

@@ -1,4 +1,4 @@
-"""The transcript bus: what of a session's text other programs get, apart from the client.
+"""The transcript bus: the text of sessions for other programs.
 
 `nats_bus.NatsBus` publishes it.
 """
@@ -34,9 +34,10 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """One message on the bus, encoded as JSON.
 
     With `type` `committed`, `text` is the segment's text so far that will not change; with
-    `final` it is the segment's whole text. With `translated` it is that of the segment's
-    translation into `language`, a code then, and with `translation` the whole one; `missing` says
-    why it is not. Times are milliseconds of the session's audio; a translation has none of its own.
+    `final` it is the segment's whole text. With `translated` it is the unchanging text so far of
+    the segment's translation into `language`, a code then, and with `translation` the whole
+    translation; `missing` is the reason if there is none. Times are milliseconds of the session's
+    audio; a translation has no times of its own.
     """
 
     type: str
@@ -59,7 +60,7 @@ class TranscriptBus(Protocol):
         ...
 
     def state(self) -> BusState | None:
-        """Return whether the bus takes text; None if there is no bus."""
+        """Return whether the bus takes text; None without a bus."""
         ...
 
 
@@ -71,7 +72,6 @@ class NoBus:
         return TranscriptListener(spoken, lambda _message: None)
 
     def state(self) -> BusState | None:
-        """There is no bus."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""ConcurrencyLimit what was gathered among all who look, and says how many may."""
+"""The operations page: one document of the processes' answers, shared by all viewers."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class WorkerState(msgspec.Struct, frozen=True):
 
 
 class PoolState(msgspec.Struct, frozen=True):
-    """The workers of one `component`, such as `pd_worker`; `name` is what they are called."""
+    """The workers of one `component`, such as `pd_worker`; `name` is their title."""
 
     component: str
     name: str
@@ -111,10 +111,10 @@ class ChosenSession(msgspec.Struct, frozen=True):
 
 
 class Operations(msgspec.Struct, frozen=True):
-    """The deployment at `at` (Unix seconds), as this frontend sees it; nothing that was said.
+    """The deployment at `at` (Unix seconds), as this frontend sees it; without any transcript.
 
-    A new one is made every `every_seconds` while somebody looks. Without `keys` no API keys are
-    set, and whoever reaches this frontend may look. `sessions_left_out` are those beyond 200 of a
+    A new one is made every `every_seconds` while a page is open. Without `keys` no API keys are
+    set, and every client of this frontend may look. `sessions_left_out` are those beyond 200 of a
     processor. `chosen` are the steps of the session that was asked for, None if it is not open;
     they are kept from then on. `pools` has every pool that has a worker, and those that sessions
     need.
@@ -135,7 +135,7 @@ class Operations(msgspec.Struct, frozen=True):
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """What `auricle doctor` says, with a probe of every worker; it took `seconds`."""
+    """The findings of `auricle doctor`, with a probe of every worker; it took `seconds`."""
 
     at: float
     seconds: float

@@ -1,4 +1,4 @@
-"""Gathers what every process of the deployment reports.
+"""Gathers the reports of all processes of the deployment.
 
 `auricle doctor`, `auricle status` and the operations page all show what `Gatherer` collects.
 Nothing is connected before the first question.
@@ -98,7 +98,7 @@ async def instances_of(endpoint: Endpoint) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The answers in order of component and instance, and what is missing from them."""
+    """The answers in order of component and instance, and the processes without an answer."""
 
     answers: tuple[ProcessAnswer, ...]
     unasked: int

@@ -102,7 +102,7 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class OperationsRoutes:
-    """What the routes need. `diagnose` probes all workers, or raises RateLimited."""
+    """The dependencies of the routes. `diagnose` probes all workers, or raises RateLimited."""
 
     access: Access
     admission: SessionAdmission
@@ -148,7 +148,7 @@ class OperationsRoutes:
 
         @app.get("/v1/operations/examination", tags=[_SCOPE], responses=answers)
         async def examination(request: Request) -> Response:
-            """What `auricle doctor` says, with a probe of every worker; takes up to a minute."""
+            """Findings of `auricle doctor`, with a probe of every worker; takes up to a minute."""
             self.access.client(request.headers, "operations")
             found = await self.diagnose()
             told = tuple(findings(found))
@@ -184,7 +184,7 @@ def _answers(media_type: str, kind: str, full: str) -> dict[int | str, dict[str,
 
 
 def _add_schemas(app: FastAPI) -> None:
-    """Have the OpenAPI document describe our documents, which are no models of pydantic."""
+    """Add our documents, which are not pydantic models, to the OpenAPI document."""
     made = app.openapi
 
     def openapi() -> dict[str, Any]:

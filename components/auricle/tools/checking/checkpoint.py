@@ -1,4 +1,4 @@
-"""`auricle models check`: prints what a checkpoint is and what it needs."""
+"""`auricle models check`: prints a checkpoint's kind and requirements."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFAULT_GIB = (24.0, 80.0)
 
 
 def check_model(path: Path, gpu_gib: tuple[float, ...], *, as_json: bool) -> None:
-    """Print what the checkpoint in `path` is. Raises CheckpointError if it cannot be served."""
+    """Describe the checkpoint in `path` is. Raises CheckpointError if it cannot be served."""
     said, gpus = Text(f"reading {path}"), gpu_gib or _DEFAULT_GIB
     with Console(stderr=True).status(said):  # all weights, for the fingerprint
         looked = _of_text(path, gpus) if is_text_model(path) else _of_speech(path, gpus)
@@ -94,7 +94,7 @@ def _speech_table(path: Path, found: Survey, rooms: list[Room]) -> Table:
     table.add_row("encoder", _weights(found.encoder))
     table.add_row("decoder" if found.times is None else "aligner", _weights(found.decoder))
     whose = found.architecture if found.times is None else "Qwen3-ForcedAligner"
-    table.add_row("languages", ", ".join(found.languages) or f"not named: those of {whose}")
+    table.add_row("languages", ", ".join(found.languages) or f"not named: the languages of {whose}")
     if found.times is not None:
         table.add_row(
             "times",
@@ -110,7 +110,7 @@ def _speech_table(path: Path, found: Survey, rooms: list[Room]) -> Table:
         table.add_row("segments", f"of at most {found.longest_seconds:g} s")
     if found.times is None:
         attended = found.attended * found.kv_bytes_per_token / (1 << 20)
-        also = f", and {attended:.0f} MiB a request for what it attends to" * (attended > 0)
+        also = f", and {attended:.0f} MiB a request for cross-attention" * (attended > 0)
         table.add_row("KV cache", f"{_kv(found)}{also}")
     for one in rooms:
         table.add_row(f"GPU, {one.gib:g} GiB", _holds(found, one))

@@ -1,4 +1,4 @@
-"""`auricle check-config`: says all that is wrong with a configuration, and starts nothing."""
+"""`auricle check-config`: reports all mistakes in a configuration, and starts nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from auricle.load.capacity_profile import read_profile
 def check_together(
     settings: Mapping[str, CommonSettings], *, one_machine: bool
 ) -> Iterator[Mistake]:
-    """Yield what a start would refuse, or find out later, of valid sections.
+    """Yield mistakes in valid sections that a start would refuse, or find later.
 
     On `one_machine` two components cannot have the same port.
     """
@@ -77,7 +77,7 @@ def _without_secret(settings: CommonSettings) -> Callable[[], object]:
 
 def _same_ports(settings: Mapping[str, CommonSettings]) -> Iterator[Mistake]:
     users: defaultdict[int, list[str]] = defaultdict(list)
-    # Dynamo's own frontend is in another graph than the planner's, but beside our frontend.
+    # Dynamo's own frontend is in another graph than the planner's, but in one with our frontend.
     for component, key, _host, port in fixed_ports(settings):
         users[port].append(f"{component}.{key}")
     for port, keys in users.items():
@@ -102,7 +102,7 @@ def _of_frontend(settings: FrontendSettings) -> Iterator[Mistake]:
     try:
         access = access_of(settings)
     except SettingsError as error:
-        if settings.api_keys_file is None:  # else it is said of the file
+        if settings.api_keys_file is None:  # otherwise check_files reports it
             yield Mistake("Frontend.api_keys_file", str(error).splitlines()[0])
         return
     yield from _refused("Frontend.keyless_tenant", lambda: check_keyless(settings, access))
@@ -120,7 +120,7 @@ def _of_planner(settings: PlannerSettings) -> Iterator[Mistake]:
         )
 
 
-# Files that a configuration names: whether they are there, and what is in them.
+# Files that a configuration names: their existence and content.
 
 _RIGHT = "name a path that exists here, or give --no-files if it is on another machine"
 # Made by the first process if it is missing.
@@ -128,7 +128,7 @@ _MADE = ("discovery_path",)
 
 
 def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterator[Mistake]:
-    """Yield what is wrong with the files that the settings of a component name.
+    """Yield the mistakes in files that a component's settings name.
 
     `home(key)` is the key with the section in which it stands.
     """
@@ -152,7 +152,7 @@ def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterato
         try:
             read()
         except AuricleError as error:
-            # The error of a keys file goes on with an example of one.
+            # The error of a keys file continues with an example.
             wrong = str(error).splitlines()[0]
             yield Mistake(home(key), wrong, value=str(getattr(settings, key)))
 
@@ -202,7 +202,7 @@ def _load(turn_model: Path) -> None:
 def _check_pair(certificate: Path, key: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key, password="")  # nobody is there to be asked
+        context.load_cert_chain(certificate, key, password="")  # without a prompt
     except (OSError, ssl.SSLError) as error:
         raise SettingsError(
             f"it cannot serve TLS with the key {key}: {error}; both must be PEM, of one pair, and "
@@ -260,7 +260,7 @@ def _keys(node: yaml.Node | None, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: bool) -> bool:
-    """Print what is wrong with a configuration; return whether nothing is.
+    """Print the mistakes in a configuration; return whether there are none.
 
     Without `files` those that it names are not looked at. Raises SettingsError if `path` cannot be
     read, is not YAML or has no sections, and for an override of another form.
@@ -276,7 +276,7 @@ def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: 
 
 
 def findings(path: Path, sections: Sections, *, files: bool) -> list[Mistake]:
-    """Return the mistakes in the order of the file, then those of the command line."""
+    """Return the mistakes in the order of the file, then of the command line."""
     checked = check_sections(sections)
     where = places(path.read_text())
     checked.add(*_twice(where))
@@ -295,7 +295,7 @@ def findings(path: Path, sections: Sections, *, files: bool) -> list[Mistake]:
 
 
 def _runs(name: str, settings: CommonSettings, sections: Sections) -> bool:
-    """Whether a component is part of what the file is for; Dynamo's frontend is if it is named."""
+    """Whether the file starts a component; it starts Dynamo's frontend only if it names it."""
     return settings.replicas > 0 and (name != "DynamoFrontend" or name in sections)
 
 
@@ -317,6 +317,6 @@ def _of_valid(
 
 
 def _home(sections: Sections, section: str, key: str) -> str:
-    """Return the key with the section that sets it; unset ones are those of `Common` if it can."""
+    """Return the key with the section that sets it; unset ones belong to `Common` if possible."""
     own = key in sections.get(section, {}) or key not in CommonSettings.model_fields
     return f"{section if own else COMMON}.{key}"

@@ -214,14 +214,14 @@ def _mounts(target: Target, component: str) -> list[Manifest]:
 
 # Dynamo's component types. It has none for a processor or an encoder. The encode worker is
 # `worker` and the PD worker `decode`, because two components of one type are not distinguished;
-# so those of the align pool have none.
+# so the components of the align pool have none.
 _TYPES = {
     "Frontend": "frontend",
     "EncodeWorker": "worker",
     "PdWorker": "decode",
     "Planner": "planner",
 }
-# MiB of /dev/shm beside the slab, for vLLM and NCCL.
+# MiB of /dev/shm for vLLM and NCCL, in addition to the slab.
 _SHARED_MIB = 1024
 
 

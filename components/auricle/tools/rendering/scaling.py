@@ -67,7 +67,7 @@ def _triggers(pool: SizedPool, address: str) -> Iterator[Manifest]:
     of = f'{{pool="{pool.kind}"}}' if shared else ""
     yield _trigger(address, f"sum({_slots(pool)}{of})", "0.5")
     if pool.asked:
-        # Whoever asks starts the first worker, and there are no more for it.
+        # A request starts the first worker, and no more.
         asking = f'sum(auricle_processor_sessions_asking{{asked="{pool.asked}"}})'
         yield _trigger(address, f"clamp_max({asking}, 1)", "1")
 

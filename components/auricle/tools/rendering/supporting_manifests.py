@@ -1,4 +1,4 @@
-"""The manifests beside the deployment: configuration, RBAC, storage, budgets, monitors."""
+"""The supporting manifests of a deployment: configuration, RBAC, storage, budgets, monitors."""
 
 from __future__ import annotations
 

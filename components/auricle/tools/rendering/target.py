@@ -226,7 +226,7 @@ def _check_pools(target: Target, source: str) -> None:
 def _geometry(settings: CommonSettings, cluster: KubernetesSettings) -> tuple[int, int, int]:
     """Return hidden size, bytes per value and embeddings per window.
 
-    They are the checkpoint's if it can be read here, else those of section `Kubernetes`.
+    They come from the checkpoint if it can be read here, otherwise from section `Kubernetes`.
     """
     try:
         folder = settings.checkpoint

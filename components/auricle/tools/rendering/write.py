@@ -82,7 +82,7 @@ def _overlay(target: Target, files: Files) -> Files:
 
 
 def _added(files: Files) -> Files:
-    """Return a kustomize component, applied beside the base or listed in a kustomization."""
+    """Return a kustomize component, applied with the base or listed in a kustomization."""
     kustomization = _kustomization(sorted(files)) | {
         "apiVersion": "kustomize.config.k8s.io/v1alpha1",
         "kind": "Component",

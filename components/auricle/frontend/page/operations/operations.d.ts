@@ -50,7 +50,7 @@ export interface DeploymentHealth {
 }
 
 /**
- * What `auricle doctor` says, with a probe of every worker; it took `seconds`.
+ * The findings of `auricle doctor`, with a probe of every worker; it took `seconds`.
  */
 export interface Examination {
   at: number;
@@ -93,10 +93,10 @@ export interface KvRoom {
 }
 
 /**
- * The deployment at `at` (Unix seconds), as this frontend sees it; nothing that was said.
+ * The deployment at `at` (Unix seconds), as this frontend sees it; without any transcript.
  *
- * A new one is made every `every_seconds` while somebody looks. Without `keys` no API keys are
- * set, and whoever reaches this frontend may look. `sessions_left_out` are those beyond 200 of a
+ * A new one is made every `every_seconds` while a page is open. Without `keys` no API keys are
+ * set, and every client of this frontend may look. `sessions_left_out` are those beyond 200 of a
  * processor. `chosen` are the steps of the session that was asked for, null if it is not open;
  * they are kept from then on. `pools` has every pool that has a worker, and those that sessions
  * need.
@@ -147,7 +147,7 @@ export interface PlannerState {
 }
 
 /**
- * The workers of one `component`, such as `pd_worker`; `name` is what they are called.
+ * The workers of one `component`, such as `pd_worker`; `name` is their title.
  */
 export interface PoolState {
   component: string;
