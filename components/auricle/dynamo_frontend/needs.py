@@ -9,5 +9,4 @@ from auricle.process.needs import Need, imports_of
 
 
 def needs(settings: DynamoFrontendSettings) -> Sequence[Need]:
-    """Return the needs of Dynamo's frontend, which runs in a process of its own."""
     return [imports_of("dynamo_frontend", "dynamo.frontend.main")]

@@ -71,7 +71,6 @@ class Frontend:
 
     @cached_property
     def spoken(self) -> LanguageSupport:
-        """The languages of the speech model."""
         return spoken_by(self.settings.model)
 
     @cached_property

@@ -61,15 +61,12 @@ class FrontendMetrics:
         )
 
     def chunk_lag(self, seconds: float) -> None:
-        """Record the time from a grid point's audio to its partial; see `timing.Waits`."""
         self._chunk_lag.observe(seconds)
 
     def first_partial(self, seconds: float) -> None:
-        """Record the time from the first audio of speech to its first partial with text."""
         self._first_partial.observe(seconds)
 
     def stop_to_final(self, seconds: float) -> None:
-        """Record the time from detecting the end of speech to its final text."""
         self._stop_to_final.observe(seconds)
 
     def audio(self, *, received: float = 0.0, speech: float = 0.0) -> None:
@@ -85,13 +82,10 @@ class FrontendMetrics:
         self._by_transport[transport].inc(size)
 
     def resumed(self) -> None:
-        """Count a session that a client has resumed here."""
         self._resumed.inc()
 
     def recording_ended(self, result: str) -> None:
-        """Count a transcription request that ended with `result`."""
         self._recordings_ended.labels(result).inc()
 
     def ended(self, result: str) -> None:
-        """Count a session that ended with `result`."""
         self._ended.labels(result).inc()

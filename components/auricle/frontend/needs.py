@@ -14,7 +14,6 @@ _REFLECTION = ("grpc_reflection.v1alpha.reflection", "grpc_reflection.v1alpha.re
 
 
 def needs(settings: FrontendSettings) -> Sequence[Need]:
-    """Return the needs of a frontend with these settings."""
     return [
         imports_of("frontend", "grpc.aio", *_REFLECTION),
         Need("API keys", partial(_keys, settings)),

@@ -69,7 +69,6 @@ def websocket_routes(
 
 
 def recording_routes(requests: RecordingRequests) -> dict[str, RecordingRoute]:
-    """Return the route of each path to which recordings are posted."""
     return {
         "/v1/audio/transcriptions": RecordingRoute(
             "create_transcription",
@@ -127,7 +126,6 @@ class TcpPorts:
         self._servers: list[TcpServer] = []
 
     async def open(self, frontend: Frontend, connections: Connections, rates: RateLimiter) -> None:
-        """Accept clients."""
         for name, listener in self._listeners.items():
             protocol = self._protocol(name, frontend)
             sessions = frontend.live_sessions
@@ -137,7 +135,6 @@ class TcpPorts:
             report_status(f"{name} at {self._host}:{listener.getsockname()[1]}")
 
     async def close(self) -> None:
-        """End all connections."""
         for server in self._servers:
             await server.close()
 

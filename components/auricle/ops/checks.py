@@ -181,7 +181,6 @@ _MISSED = {
 
 
 def discovery(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
-    """Whether discovery answers."""
     state = diagnosis.discovery
     if state.state == "down":
         yield Finding(
@@ -317,7 +316,6 @@ def unasked(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
 
 
 def bus(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
-    """Whether NATS takes transcripts."""
     if diagnosis.bus is not None and not diagnosis.bus.up:
         yield Finding(
             f"NATS does not take transcripts; {diagnosis.bus.waiting} wait for it.",
@@ -426,7 +424,6 @@ _REAL_TIME_SECONDS = 1.0
 
 
 def probes(diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
-    """Probes that failed or were slow."""
     for probe in diagnosis.probes:
         if probe.steps is None:
             yield _unanswered(probe, processes)

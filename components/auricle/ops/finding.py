@@ -66,12 +66,10 @@ class Processes:
                 yield process, process.answer.description
 
     def name(self, component: str, instance: str) -> str:
-        """Return the name of an instance."""
         return self._names.get((component, instance), f"{title(component)} {instance}")
 
 
 def title(component: str) -> str:
-    """Return a component's name for sentences."""
     return _TITLES.get(component, component)
 
 

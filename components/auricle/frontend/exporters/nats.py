@@ -58,13 +58,11 @@ class Outage:
         )
 
     def dropped(self) -> None:
-        """A message was dropped because the queue was full."""
         self._dropped += 1
         if self._dropped == 1:
             log.warning("too many transcripts wait for NATS: the oldest are dropped")
 
     def over(self) -> None:
-        """Everything that was queued is published."""
         if self._since is not None:
             seconds = asyncio.get_running_loop().time() - self._since
             said = "NATS is there again after %.0f s: transcripts are published, %d were dropped"
@@ -274,11 +272,9 @@ class NatsBus:
         up.set_function(lambda: float(self._up))
 
     def listener(self, spoken: TranscriptSource) -> LinkObserver:
-        """See `TranscriptBus`."""
         return TranscriptListener(spoken, self._put)
 
     def state(self) -> BusState:
-        """See `TranscriptBus`."""
         return BusState(self._up, len(self._queue))
 
     def _put(self, message: TranscriptMessage) -> None:

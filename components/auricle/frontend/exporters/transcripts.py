@@ -88,7 +88,6 @@ class TranscriptListener:
         """Audio is ignored."""
 
     def on_event(self, event: SessionEvent) -> None:
-        """See `LinkObserver`."""
         if (message := self._message(event)) is not None:
             self._put(message)
 
@@ -153,6 +152,5 @@ class TranscriptLog:
         """Audio is ignored."""
 
     def on_event(self, event: SessionEvent) -> None:
-        """Log the text if the event is a Final."""
         if isinstance(event, SegmentFinal):
             log.info("final text", extra={"text": event.text, "segment": event.segment})

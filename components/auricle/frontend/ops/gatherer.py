@@ -254,7 +254,6 @@ class Gatherer:
     def of(
         cls, runtime: Runtime, settings: CommonSettings, bus: Callable[[], BusState | None]
     ) -> Gatherer:
-        """Return the gatherer of this process."""
         return cls(
             settings,
             {c: runtime.asking(c) for c in (*COMPONENTS, *_optional_pools(settings))},

@@ -44,7 +44,6 @@ def host_of(client: tuple[str, int] | None) -> str:
 
 
 def within(client: tuple[str, int] | None, networks: Sequence[Network]) -> bool:
-    """Return whether the peer's address is in one of `networks`."""
     if client is None:
         return False
     try:
@@ -73,7 +72,6 @@ class SocketOrigins:
         self._allowed = allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or WebSocket, or refuse it."""
         if scope["type"] == "websocket" and not self._may_call(scope):
             error = Forbidden(
                 "pages of this origin may not call; the server's operator lists those that may "

@@ -98,13 +98,11 @@ class Connections:
         log_refused(address_of(connection.client), error)
 
     def look(self) -> None:
-        """End the connections whose deadlines are over."""
         now = self.clock()
         for connection in (*self._open, *self._told):
             connection.look(now)
 
     async def run(self) -> None:
-        """Look at all connections until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             self.look()
@@ -121,11 +119,9 @@ class ClosingWatch:
         self._closing_at: float | None = None
 
     def stalled(self, now: float) -> None:
-        """The client does not read."""
         self._stalled_at = now
 
     def reads(self) -> None:
-        """The client reads again."""
         self._stalled_at = None
 
     def is_over(self, now: float, *, closing: bool) -> bool:
@@ -150,21 +146,17 @@ class CountedProtocol(asyncio.Protocol):
         self._watch = ClosingWatch(reader_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         self._connections.leave(self)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client does not read; it may do so for a while."""
         super().pause_writing()
         self._watch.stalled(self._connections.clock())
 
     def resume_writing(self) -> None:
-        """The client reads again."""
         super().resume_writing()
         self._watch.reads()
 
     def look(self, now: float) -> None:
-        """End the connection if a deadline is over at `now`."""
         if self._watch.is_over(now, closing=self.transport.is_closing()):
             self.transport.abort()

@@ -126,14 +126,12 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self._wait_for(_Wait.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         if self._turn is not None:
             self._turn.cancel()
         self._unfed.clear()
         super().connection_lost(exc)
 
     def look(self, now: float) -> None:
-        """End the connection if a deadline is over at `now`."""
         super().look(now)
         if self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
             if self._waits[0] is _Wait.HEAD and self._head_bytes and not self._ended:
@@ -221,14 +219,12 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._connections.replace(self, cast(Watched, self.transport.get_protocol()))
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, max(self._head_bytes, 1)
         if self._waits is None or self._waits[0] is not _Wait.HEAD:
             self._rest()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header is complete."""
         self._events += 1
         super().on_header(name, value)
 
@@ -239,18 +235,15 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._rest()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body was received."""
         self._events += 1
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The whole request was received."""
         self._in_body = False
         super().on_message_complete()
         self._rest()
 
     def on_response_complete(self) -> None:
-        """The application has answered."""
         super().on_response_complete()
         self._rest()
         if self._unfed and self._turn is None:

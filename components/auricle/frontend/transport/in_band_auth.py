@@ -35,17 +35,14 @@ class InBandAuthSocket:
 
     @property
     def host(self) -> str:
-        """The client's address, as what counts as one client."""
         return host_of(self._socket.client)
 
     @property
     def address(self) -> str:
-        """The client's address and port, for the log."""
         return address_of(self._socket.client)
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of its handshake."""
         return self._socket.headers
 
     async def receive(self, seconds: float, what: str) -> str:
@@ -71,7 +68,6 @@ class InBandAuthSocket:
         self._farewell = (_GOING, "this server is shutting down")
 
     async def close_normally(self) -> None:
-        """Close a connection that ended without an error."""
         await self.close(*self._farewell)
 
     async def close(self, code: int, reason: str) -> None:

@@ -72,12 +72,10 @@ class LiveSession:
 
     @property
     def session(self) -> str:
-        """Its name."""
         return self.record.name
 
     @property
     def trace(self) -> str:
-        """What its spans belong to."""
         return self.record.trace
 
     async def heard(self, seconds: float) -> None:

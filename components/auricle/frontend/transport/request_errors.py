@@ -87,7 +87,6 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit
 
 
 def error_body(error: AuricleError) -> dict[str, object]:
-    """Return OpenAI's error object."""
     status = error.http_status
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {

@@ -50,7 +50,6 @@ def connections_of(settings: FrontendSettings) -> Connections:
 def server_config(
     settings: FrontendSettings, app: ASGIApp, connections: Connections
 ) -> ServerConfig:
-    """Return the HTTP server's configuration."""
     return ServerConfig(
         logged(app, wanted=settings.access_log),
         connections=connections,
@@ -116,7 +115,6 @@ class HandshakeLimit:
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request or WebSocket, or refuse it."""
         if scope["type"] in ("http", "websocket") and scope["path"] not in _ALWAYS:
             try:
                 self._rates.spend(host_of(scope.get("client")))

@@ -125,7 +125,6 @@ class ConcurrencyLimit:
         self._held[client] += 1
 
     def leave(self, client: str) -> None:
-        """Count one less."""
         self._held[client] -= 1
         if not self._held[client]:
             del self._held[client]

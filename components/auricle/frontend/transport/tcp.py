@@ -70,7 +70,6 @@ class TcpConnection:
                 raise ClientDisconnected from None
 
     def interrupt(self) -> None:
-        """End the `read` in progress, if any, with Interrupted."""
         self._patience.interrupt()
 
     def look(self, now: float) -> None:
@@ -92,7 +91,6 @@ class TcpConnection:
                     await self.read_on()
 
     def abort(self) -> None:
-        """Cut the connection."""
         self._writer.transport.abort()
 
     async def close(self) -> None:

@@ -31,7 +31,6 @@ def several(languages: Iterable[str]) -> tuple[str, ...]:
 
 
 def without_effect(languages: Iterable[str], field: str) -> list[str]:
-    """Return warnings about the languages in `field`."""
     if len(set(languages)) <= MOST_AMONG:
         return []
     return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
@@ -69,5 +68,4 @@ class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def without_effect(self) -> list[str]:
-        """Warnings about the languages."""
         return without_effect(self.languages, "languages")

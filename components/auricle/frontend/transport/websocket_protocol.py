@@ -175,7 +175,6 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     # ── the connection ──────────────────────────────────────────────────────
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         self._held.close()
         if self._next is not None:
             self._next.cancel()
@@ -192,7 +191,6 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             self._read_on()
 
     async def receive(self) -> Any:
-        """Return the next ASGI message."""
         message = await self.queue.get()
         if self.queue.empty():
             self._read_on()
@@ -201,7 +199,6 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     # ── reading ─────────────────────────────────────────────────────────────
 
     def handle_connect(self, event: Request) -> None:
-        """A handshake was received."""
         super().handle_connect(event)
         if not self.handshake_complete:
             self.scope["state"][JOIN] = self.join
@@ -305,12 +302,10 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
                 self.transport.resume_reading()
 
     def handle_text(self, event: Frame) -> None:
-        """A text message begins."""
         self.curr_msg_data_type = "text"
         self._add(event)
 
     def handle_bytes(self, event: Frame) -> None:
-        """A binary message begins."""
         self.curr_msg_data_type = "bytes"
         self._add(event)
 

@@ -154,7 +154,6 @@ class ClientSocket(LiveSession):
         self._patience.close()
 
     async def close_normally(self) -> None:
-        """Close the connection of a session that ended without an error."""
         await self.close(*self._farewell)
 
     async def close(self, code: int, reason: str = "") -> None:
@@ -253,7 +252,6 @@ async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
 
 
 async def _fail(connection: ClientSocket, protocol: SocketProtocol, error: AuricleError) -> None:
-    """Send the error to the client, then close."""
     try:
         await connection.send(protocol.error(error))
     except (ClientDisconnected, AuricleError):

@@ -66,7 +66,6 @@ def pod(target: Target, component: str) -> Manifest:
 
 
 def pod_security() -> Manifest:
-    """Return the `securityContext` of every pod."""
     return {
         "runAsNonRoot": True,
         "runAsUser": 10001,

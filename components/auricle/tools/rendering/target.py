@@ -71,7 +71,6 @@ def labels(name: str, component: str | None = None) -> dict[str, str]:
 
 
 def metadata(name: str, namespace: str) -> Manifest:
-    """Return the metadata of an object of the deployment."""
     return {"name": name, "namespace": namespace}
 
 
@@ -131,7 +130,6 @@ class Target:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the workers run on GPUs."""
         return getattr(self.settings["EncodeWorker"], "device", "cpu") != "cpu"
 
 

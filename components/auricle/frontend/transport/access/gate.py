@@ -32,7 +32,6 @@ class Access:
 
     @property
     def needs_keys(self) -> bool:
-        """Whether clients need a key."""
         return self._keys.needed
 
     def client(self, headers: Mapping[str, str], scope: Scope | None = None) -> ClientAccount:

@@ -89,7 +89,6 @@ class KeyRing:
 
     @property
     def needed(self) -> bool:
-        """Whether clients need a key."""
         return self._keys is not None
 
     def find(self, secret: str | None, scope: Scope | None = None) -> ApiKey:
@@ -135,7 +134,6 @@ class KeyRing:
         return next(same, None)
 
     def replace(self, keys: Sequence[ApiKey]) -> None:
-        """Use these keys from now on."""
         self._keys = keys
 
 

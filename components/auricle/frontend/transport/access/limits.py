@@ -37,7 +37,6 @@ class ClientAccount:
 
     @property
     def tenant(self) -> str:
-        """The tenant's name."""
         return self.key.name
 
     def fairness_key(self, host: str) -> str:
@@ -171,7 +170,6 @@ class Clients:
         self._clients: dict[tuple[str, str], ClientAccount] = {}
 
     def of(self, key: ApiKey) -> ClientAccount:
-        """Return the client that `key` belongs to."""
         name = (key.name, key.sha256)
         if name not in self._clients:
             self._clients[name] = ClientAccount(key)

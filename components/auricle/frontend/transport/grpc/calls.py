@@ -82,11 +82,9 @@ class CallMessages:
             await cancelled([self._writing])
 
     def interrupt(self) -> None:
-        """End the `receive` in progress, if any, with Interrupted."""
         self._patience.interrupt()
 
     def fail(self, error: Exception) -> None:
-        """End the `receive` in progress, if any, with `error`."""
         self._patience.fail(error)
 
     async def release(self) -> None:
@@ -143,7 +141,6 @@ class LiveCall(LiveSession):
         await self._messages.send(message)
 
     def interrupt(self) -> None:
-        """End the `receive` in progress, if any, with Interrupted."""
         self._messages.interrupt()
 
     def end_early(self, samples: int) -> None:

@@ -37,7 +37,6 @@ class Health:
 
     @property
     def methods(self) -> Methods:
-        """The methods of the service."""
         return {SERVICE: {"Check": Method(self.check), "Watch": Method(self.watch, streams=True)}}
 
     async def check(self, _incoming: Incoming, context: Context) -> bytes:

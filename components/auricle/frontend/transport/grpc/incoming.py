@@ -30,9 +30,7 @@ class Context(Protocol):
         """Send a message; waits while the client does not read."""
         ...
 
-    async def send_initial_metadata(self, initial_metadata: Sequence[tuple[str, str]]) -> None:
-        """Send metadata ahead of all messages."""
-        ...
+    async def send_initial_metadata(self, initial_metadata: Sequence[tuple[str, str]]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,10 @@ class Incoming:
 
     @property
     def host(self) -> str:
-        """Who counts as one client."""
         return host_of(self.peer)
 
     @property
     def address(self) -> str:
-        """The client's address, for the log."""
         return address_of(self.peer)
 
 
