@@ -23,7 +23,7 @@ from auricle.tools.rendering.target import (
     Manifest,
     Target,
     labels,
-    metadata,
+    manifest,
 )
 
 # CPU request and memory (MiB) of a process without its slab; vLLM uses most of a PD worker's.
@@ -226,16 +226,11 @@ _SHARED_MIB = 1024
 
 def deployment(target: Target) -> Manifest:
     """Return the deployment, with one entry per component, callees before callers."""
-    cluster = target.cluster
-    return {
-        "apiVersion": "nvidia.com/v1beta1",
-        "kind": "DynamoGraphDeployment",
-        "metadata": metadata(cluster.name, cluster.namespace),
-        "spec": {
-            "backendFramework": "vllm",
-            "components": [_component(target, name) for name in target.components],
-        },
+    spec = {
+        "backendFramework": "vllm",
+        "components": [_component(target, name) for name in target.components],
     }
+    return manifest(target.cluster, "DynamoGraphDeployment", "", spec=spec)
 
 
 def _component(target: Target, name: str) -> Manifest:

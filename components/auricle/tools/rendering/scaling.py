@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from auricle.config.common import MAX_PLANNERS, MAX_REPLICAS, PoolLimits
 from auricle.load.pools import POOLS, SizedPool
-from auricle.tools.rendering.target import Manifest, Target, adapter, kebab, metadata
+from auricle.tools.rendering.target import Manifest, Target, adapter, kebab, manifest
 
 # The target share of request slots in use: 0.5.
 _SLOTS_SHARE = "500m"
@@ -16,50 +16,53 @@ _PROMETHEUS = "http://prometheus-operated.{namespace}:9090"
 
 def horizontal_autoscalers(target: Target) -> list[Manifest]:
     """Return an HPA per pool; it needs a metrics adapter that serves `auricle_*` pod metrics."""
-    return [
-        {
-            "apiVersion": "autoscaling/v2",
-            "kind": "HorizontalPodAutoscaler",
-            "metadata": _meta(target, name),
-            "spec": {
-                "scaleTargetRef": _adapter(target, name),
-                # None is possible with an alpha feature of Kubernetes only.
-                "minReplicas": max(limits.minimum, 1),
-                "maxReplicas": limits.maximum,
-                "metrics": [
-                    {
-                        "type": "Pods",
-                        "pods": {
-                            "metric": {"name": _slots(pool)},
-                            "target": {"type": "AverageValue", "averageValue": _SLOTS_SHARE},
-                        },
-                    }
-                ],
-                "behavior": {"scaleDown": {"stabilizationWindowSeconds": _SHRINK_SECONDS}},
-            },
+
+    def spec(pool: SizedPool, limits: PoolLimits) -> Manifest:
+        metric = {
+            "metric": {"name": _slots(pool)},
+            "target": {"type": "AverageValue", "averageValue": _SLOTS_SHARE},
         }
-        for name, pool, limits in _pools(target)
-    ]
+        return {
+            # 0 is possible with an alpha feature of Kubernetes only.
+            "minReplicas": max(limits.minimum, 1),
+            "maxReplicas": limits.maximum,
+            "metrics": [{"type": "Pods", "pods": metric}],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": _SHRINK_SECONDS}},
+        }
+
+    return _per_pool(target, "HorizontalPodAutoscaler", spec)
 
 
 def keda_objects(target: Target) -> list[Manifest]:
     """Return a ScaledObject per pool; it needs KEDA and a Prometheus that scrapes the pods."""
     address = _PROMETHEUS.format(namespace=target.cluster.monitoring_namespace)
-    return [
-        {
-            "apiVersion": "keda.sh/v1alpha1",
-            "kind": "ScaledObject",
-            "metadata": _meta(target, name),
-            "spec": {
-                "scaleTargetRef": _adapter(target, name),
-                "minReplicaCount": limits.minimum,
-                "maxReplicaCount": limits.maximum,
-                "cooldownPeriod": _SHRINK_SECONDS,
-                "triggers": list(_triggers(pool, address)),
-            },
+
+    def spec(pool: SizedPool, limits: PoolLimits) -> Manifest:
+        return {
+            "minReplicaCount": limits.minimum,
+            "maxReplicaCount": limits.maximum,
+            "cooldownPeriod": _SHRINK_SECONDS,
+            "triggers": list(_triggers(pool, address)),
         }
-        for name, pool, limits in _pools(target)
-    ]
+
+    return _per_pool(target, "ScaledObject", spec)
+
+
+def _per_pool(
+    target: Target, kind: str, spec: Callable[[SizedPool, PoolLimits], Manifest]
+) -> list[Manifest]:
+    """Return a manifest for each pool's scaling adapter."""
+    found = []
+    for pool in POOLS.values():
+        if (limits := target.pools.get(pool.component)) is not None:
+            scaled = {
+                "apiVersion": "nvidia.com/v1beta1",
+                "kind": "DynamoGraphDeploymentScalingAdapter",
+                "name": adapter(target.cluster.name, pool.component),
+            }
+            whole = {"scaleTargetRef": scaled, **spec(pool, limits)}
+            found.append(manifest(target.cluster, kind, f"-{kebab(pool.component)}", spec=whole))
+    return found
 
 
 def _triggers(pool: SizedPool, address: str) -> Iterator[Manifest]:
@@ -81,26 +84,6 @@ def _trigger(address: str, query: str, threshold: str) -> Manifest:
 
 def _slots(pool: SizedPool) -> str:
     return f"auricle_{pool.metrics_prefix}_slots_share"
-
-
-def _pools(target: Target) -> list[tuple[str, SizedPool, PoolLimits]]:
-    return [
-        (pool.component, pool, target.pools[pool.component])
-        for pool in POOLS.values()
-        if pool.component in target.pools
-    ]
-
-
-def _meta(target: Target, name: str) -> Manifest:
-    return metadata(f"{target.cluster.name}-{kebab(name)}", target.cluster.namespace)
-
-
-def _adapter(target: Target, name: str) -> Manifest:
-    return {
-        "apiVersion": "nvidia.com/v1beta1",
-        "kind": "DynamoGraphDeploymentScalingAdapter",
-        "name": adapter(target.cluster.name, name),
-    }
 
 
 # Admission policies that bound replicas, whether a person, an HPA or the planner sets them.

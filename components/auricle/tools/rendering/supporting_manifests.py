@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import yaml
 
 from auricle.core.errors import SettingsError
@@ -24,7 +26,7 @@ from auricle.tools.rendering.target import (
     adapter,
     kebab,
     labels,
-    metadata,
+    manifest,
     named_models,
 )
 
@@ -40,28 +42,20 @@ def config_map(target: Target) -> Manifest:
             data[PROFILE_FILE] = profile.read_text()
         except OSError as error:
             raise SettingsError(f"cannot read Kubernetes.profile {profile}: {error}") from None
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(f"{target.cluster.name}-config", target.cluster.namespace),
-        "data": data,
-    }
+    return manifest(target.cluster, "ConfigMap", "-config", data=data)
 
 
 def model_cache(target: Target) -> list[Manifest]:
     """Return a volume claim for checkpoints and, for those with a name, a job that pulls them."""
     cluster = target.cluster
-    claim: Manifest = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": metadata(cluster.model_claim, cluster.namespace),
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "resources": {"requests": {"storage": cluster.model_claim_size}},
-        },
+    spec: Manifest = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": cluster.model_claim_size}},
     }
     if cluster.storage_class:
-        claim["spec"]["storageClassName"] = cluster.storage_class
+        spec["storageClassName"] = cluster.storage_class
+    claim = manifest(cluster, "PersistentVolumeClaim", "", spec=spec)
+    claim["metadata"]["name"] = cluster.model_claim
     names = named_models(target.settings["Frontend"])
     return [claim, _download(target, names)] if names else [claim]
 
@@ -101,12 +95,8 @@ def _download(target: Target, names: list[str]) -> Manifest:
             ],
         },
     }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata(f"{cluster.name}-model-download", cluster.namespace),
-        "spec": {"backoffLimit": 4, "template": template},
-    }
+    spec = {"backoffLimit": 4, "template": template}
+    return manifest(cluster, "Job", "-model-download", spec=spec)
 
 
 def planner_rights(target: Target) -> list[Manifest]:
@@ -116,7 +106,6 @@ def planner_rights(target: Target) -> list[Manifest]:
     """
     cluster = target.cluster
     name = f"{cluster.name}-planner"
-    meta = metadata(name, cluster.namespace)
     adapters = [adapter(cluster.name, worker) for worker in target.pools]
     kind = "dynamographdeploymentscalingadapters"
     watching = ["get", "list", "watch"]
@@ -135,17 +124,12 @@ def planner_rights(target: Target) -> list[Manifest]:
             [*watching, "create", "update", "patch", "delete"],
         ),
     ]
-    rbac = "rbac.authorization.k8s.io"
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    account = {"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
-        {"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta, "rules": rules},
-        {
-            "apiVersion": f"{rbac}/v1",
-            "kind": "RoleBinding",
-            "metadata": meta,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": cluster.namespace}],
-        },
+        manifest(cluster, "ServiceAccount", "-planner"),
+        manifest(cluster, "Role", "-planner", rules=rules),
+        manifest(cluster, "RoleBinding", "-planner", roleRef=role, subjects=[account]),
     ]
 
 
@@ -158,40 +142,31 @@ def _rule(
     return found
 
 
+def _per_component(
+    target: Target, kind: str, spec: Callable[[str], Manifest], *, selector_first: bool = False
+) -> list[Manifest]:
+    """Return a manifest for the pods of each component."""
+    found = []
+    for name in target.components:
+        selector = {"selector": {"matchLabels": labels(target.cluster.name, name)}}
+        whole = {**selector, **spec(name)} if selector_first else {**spec(name), **selector}
+        found.append(manifest(target.cluster, kind, f"-{kebab(name)}", spec=whole))
+    return found
+
+
 def disruption_budgets(target: Target) -> list[Manifest]:
     """Return a budget per component: one pod at a time is evicted, and it drains first."""
-    cluster = target.cluster
-    return [
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata(f"{cluster.name}-{kebab(name)}", cluster.namespace),
-            "spec": {
-                "maxUnavailable": 1,
-                "selector": {"matchLabels": labels(cluster.name, name)},
-            },
-        }
-        for name in target.components
-    ]
+    return _per_component(target, "PodDisruptionBudget", lambda _name: {"maxUnavailable": 1})
 
 
 def pod_monitors(target: Target) -> list[Manifest]:
     """Return a PodMonitor per component; the Prometheus operator provides this kind."""
-    cluster = target.cluster
-    return [
-        {
-            "apiVersion": "monitoring.coreos.com/v1",
-            "kind": "PodMonitor",
-            "metadata": metadata(f"{cluster.name}-{kebab(name)}", cluster.namespace),
-            "spec": {
-                "selector": {"matchLabels": labels(cluster.name, name)},
-                "podMetricsEndpoints": [
-                    {"port": "http" if name == "Frontend" else "system", "path": "/metrics"}
-                ],
-            },
-        }
-        for name in target.components
-    ]
+
+    def endpoints(name: str) -> Manifest:
+        port = "http" if name == "Frontend" else "system"
+        return {"podMetricsEndpoints": [{"port": port, "path": "/metrics"}]}
+
+    return _per_component(target, "PodMonitor", endpoints, selector_first=True)
 
 
 # NetworkPolicies: they allow clients to reach frontends, and pods of the deployment each other.
@@ -280,13 +255,7 @@ def _policy(
         if rules is not None:
             spec["policyTypes"].append(kind)
             spec[kind.lower()] = rules
-    cluster = target.cluster
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": metadata(f"{cluster.name}-{what}", cluster.namespace),
-        "spec": spec,
-    }
+    return manifest(target.cluster, "NetworkPolicy", f"-{what}", spec=spec)
 
 
 def _tcp(*ports: int) -> list[Manifest]:

@@ -46,6 +46,22 @@ ENGINES = ("PdWorker", "TranslateWorker")  # those with a KV cache
 SCALED = (*WORKERS, "DiarizeWorker", "TranslateWorker")
 
 
+API_VERSIONS = {
+    "ConfigMap": "v1",
+    "DynamoGraphDeployment": "nvidia.com/v1beta1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "Job": "batch/v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
+    "PersistentVolumeClaim": "v1",
+    "PodDisruptionBudget": "policy/v1",
+    "PodMonitor": "monitoring.coreos.com/v1",
+    "Role": "rbac.authorization.k8s.io/v1",
+    "RoleBinding": "rbac.authorization.k8s.io/v1",
+    "ScaledObject": "keda.sh/v1alpha1",
+    "ServiceAccount": "v1",
+}
+
+
 def kebab(component: str) -> str:
     """Return the name in kebab case: EncodeWorker becomes encode-worker."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", component).lower()
@@ -70,8 +86,14 @@ def labels(name: str, component: str | None = None) -> dict[str, str]:
     return found
 
 
-def metadata(name: str, namespace: str) -> Manifest:
-    return {"name": name, "namespace": namespace}
+def manifest(cluster: KubernetesSettings, kind: str, name: str, **body: Any) -> Manifest:
+    """Return an object of the deployment; it has the name of the deployment, then `name`."""
+    return {
+        "apiVersion": API_VERSIONS[kind],
+        "kind": kind,
+        "metadata": {"name": f"{cluster.name}{name}", "namespace": cluster.namespace},
+        **body,
+    }
 
 
 _MIB = 1 << 20
