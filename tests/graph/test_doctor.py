@@ -106,7 +106,7 @@ def _target(link: Path) -> str:
 
 
 def test_one_diagnosis_is_made_at_a_time(server: Server) -> None:
-    """The command waits for its turn; others are told when to ask again."""
+    """The command waits for its turn; other clients receive a retry time."""
     # Each answer begins a rest of 2 s, within which the next question comes unless this process
     # or the server has hung; it does not every time.
     answers = (asked(server) for _ in range(10))

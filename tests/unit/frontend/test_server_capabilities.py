@@ -1,4 +1,4 @@
-"""What clients are told that a session may ask for beside text."""
+"""The optional annotations that clients see."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[Break, str, str]] = {
         "Encode workers can transfer by RDMA, PD workers by TCP: they have nothing in common.",
         "UCX_NET_DEVICES alike",
     ),
-    "a slab of which every slot is leased": (
+    "a slab whose slots are all leased": (
         lambda g: g.parts("c1", slab=SlabState(256, 256, 256)),
         "256 of 256 slots of encode worker 1 (host-a, pid 42) are leased.",
         "Raise EncodeWorker.slots",
@@ -347,7 +347,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 def asked(
     monkeypatch: pytest.MonkeyPatch, answer: Answer, *options: str, url: str = "http://a:1"
 ) -> Result:
-    """The command, with a server that answers as the test says."""
+    """The command, with a server that gives scripted answers."""
     transport = httpx.MockTransport(answer)
     monkeypatch.setattr(ask.httpx, "AsyncClient", lambda **of: CLIENT(transport=transport, **of))
     return CliRunner().invoke(main, ["doctor", url, *options])

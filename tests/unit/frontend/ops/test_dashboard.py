@@ -93,7 +93,7 @@ def test_every_label_of_a_panel_is_exported(query: str) -> None:
 
 
 def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
-    """So that nobody adds a number and forgets to show it."""
+    """Every new metric must be shown or listed as an exception."""
     elsewhere = {
         "auricle_build_info",
         "auricle_processor_partials_total",

@@ -1,4 +1,4 @@
-"""How a frontend finds out about its deployment, and what a process says of itself."""
+"""The gatherer's inventory, probes and diagnoses, and the description of a process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Answer = msgspec.Struct | AuricleError
 
 
 class Endpoint:
-    """An endpoint whose instances answer as a test says, or never."""
+    """An endpoint whose instances give scripted answers, or none."""
 
     def __init__(self, answers: Mapping[int, Answer | None], gone: bool = False) -> None:
         self.answers = answers

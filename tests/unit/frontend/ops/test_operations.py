@@ -183,7 +183,7 @@ def test_sessions_that_are_left_out_are_counted() -> None:
 
 
 class Endpoint:
-    """Instances that answer as a test says."""
+    """Instances with scripted answers."""
 
     def __init__(self, answers: Mapping[int, msgspec.Struct | AuricleError] | None) -> None:
         self.answers = answers
@@ -241,7 +241,7 @@ async def test_descriptions_are_requested_less_often_than_views() -> None:
 
 
 class Source:
-    """What is gathered, and which sessions' steps were asked for each time."""
+    """A scripted gatherer that records the sessions whose steps were requested."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []

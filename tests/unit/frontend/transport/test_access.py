@@ -1,4 +1,4 @@
-"""API keys and what each may use."""
+"""API keys and their scopes."""
 
 import asyncio
 import hashlib
@@ -137,7 +137,7 @@ def test_a_key_comes_in_a_header_or_in_a_websocket_subprotocol() -> None:
 def test_a_browser_that_offers_its_key_gets_one_of_its_subprotocols(
     offered: str, accepted: str | None
 ) -> None:
-    """A browser ends a connection whose server accepts none of what it offered."""
+    """A browser ends a connection whose server accepts no offered subprotocol."""
     headers = {"sec-websocket-protocol": offered} if offered else {}
     assert accepted_subprotocol(headers, ["realtime"]) == accepted
 

@@ -20,7 +20,7 @@ def slot() -> SessionSlot:
 
 
 class Processors:
-    """One processor that answers `admit` with `answer`, and notes what it is asked."""
+    """One processor that answers `admit` with `answer`, and records its requests."""
 
     def __init__(self, answer: Admitted | Exception) -> None:
         self.answer = answer

@@ -109,7 +109,7 @@ async def answers(route: Route, request: bytes, secrets: Secrets) -> list[Any]:
 
 
 class Stopped:
-    """Dynamo's context of a request that nobody cancels."""
+    """Dynamo's context of a request that is never cancelled."""
 
     async def async_killed_or_stopped(self) -> bool:
         await asyncio.Event().wait()

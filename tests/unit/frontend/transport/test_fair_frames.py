@@ -20,7 +20,7 @@ READ = 1 << 18  # bytes that a socket gives at a time
 
 
 class Wire(asyncio.Transport):
-    """A socket's end that remembers what the protocol did with it."""
+    """A socket's end that records the protocol's calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Wire(asyncio.Transport):
 
 
 class Connection:
-    """A protocol whose application takes messages when it is told to."""
+    """A protocol whose application takes messages on request."""
 
     def __init__(self) -> None:
         self.taken: list[bytes] = []
@@ -114,7 +114,7 @@ async def test_frames_of_one_byte_are_not_all_parsed_at_once_and_none_is_lost(
     sent = [bytes([i % 251]) for i in range(READ // 7)]
     subject.protocol.data_received(b"".join(wire.frame(wire.BINARY, data) for data in sent))
     await turns(100)
-    assert subject.protocol.queue.qsize() < 200  # nobody takes them
+    assert subject.protocol.queue.qsize() < 200  # the application takes none
     assert not subject.wire.reading
     for _ in sent:
         subject.take.release()

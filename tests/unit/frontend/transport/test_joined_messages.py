@@ -76,7 +76,7 @@ def packets(count: int) -> list[bytes | str | list[bytes]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, what is not enough waits."""
+    """However slow this machine is, too little data waits."""
     for name in ("_QUIET_SECONDS", "_LONGEST_SECONDS"):
         monkeypatch.setattr(holding, name, 3_600.0)
 

@@ -32,7 +32,7 @@ def names(keys: Sequence[ApiKey] | None) -> list[str] | None:
     return None if keys is None else [key.name for key in keys]
 
 
-# ── what is seen of the file ────────────────────────────────────────────────
+# ── reading the file ───────────────────────────────────────────────────────
 
 
 def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_broken_file_is_named_once_without_what_it_holds(
 
 
 class Taken:
-    """Takes keys, and tells of it."""
+    """Accepts keys, and records it."""
 
     def __init__(self) -> None:
         self.keys: asyncio.Queue[list[str] | None] = asyncio.Queue()
@@ -149,7 +149,7 @@ async def test_a_broken_file_keeps_the_keys_and_logs_one_line(
     await cancelled([following])
 
 
-# ── what it means for sessions ──────────────────────────────────────────────
+# ── effects on sessions ─────────────────────────────────────────────────────
 
 
 def entry(name: str, **values: object) -> tuple[str, ApiKey]:
@@ -240,7 +240,7 @@ async def test_limits_of_a_client_that_stays_change_in_place() -> None:
     second = await running(client)
     with pytest.raises(RateLimited, match="2 sessions open"):
         await held(client, asyncio.Event())
-    assert client.spend(61.0) == pytest.approx(0.5, abs=0.1)  # what was used stays used
+    assert client.spend(61.0) == pytest.approx(0.5, abs=0.1)  # used tokens stay used
     access.replace([made.model_copy(update={"audio_minutes_per_minute": None})])
     assert client.spend(10_000.0) == 0.0
     assert not task.done()

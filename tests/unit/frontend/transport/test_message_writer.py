@@ -1,4 +1,4 @@
-"""What a session tells its client: in one order, nothing after the last message."""
+"""A session's messages: in one order, nothing after the last message."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Sessions:
         if text != "start":
             raise ProtocolError("the first message must be start")
         await socket.send("ready")
-        # As sessions do, in a task of its own; one that fails holds what it worked on.
+        # As sessions do, in a task of its own; one that fails holds its objects.
         await asyncio.create_task(socket.receive(60.0, "the next message"))
 
     @staticmethod
@@ -217,7 +217,7 @@ async def test_a_full_frontend_takes_a_session_that_was_not_begun_from_the_greed
         with pytest.raises(websockets.ConnectionClosed):
             await held[3].recv()
         assert held[3].close_code == 1013
-        await held[0].send("start")  # the others go on
+        await held[0].send("start")  # the others continue
         assert await held[0].recv() == "ready"
 
 

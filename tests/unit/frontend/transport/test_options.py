@@ -1,4 +1,4 @@
-"""Options are read by tables: what is taken, and what is said of a value that cannot be used."""
+"""Options are read by tables: accepted values, and errors for others."""
 
 from __future__ import annotations
 

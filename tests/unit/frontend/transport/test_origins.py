@@ -1,4 +1,4 @@
-"""Which web pages may open WebSockets: the rule is that of CORS."""
+"""Which web pages may open WebSockets: the rule of CORS applies."""
 
 from __future__ import annotations
 

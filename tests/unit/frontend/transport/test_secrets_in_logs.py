@@ -41,7 +41,7 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
     front.processors.failure = lambda: RuntimeError("out of order")
     sent = f"openai-insecure-api-key.{secret}"
     async with asyncio.timeout(120), front.serving():
-        # The tests' own clients log what they send.
+        # The tests' own clients log their messages.
         for client in ("websockets.client", "httpx", "httpcore"):
             logging.getLogger(client).setLevel(logging.WARNING)
         for path in SOCKETS:

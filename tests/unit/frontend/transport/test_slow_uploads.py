@@ -1,4 +1,4 @@
-"""Slow uploads are ended, and take nobody's place, over a real HTTP server."""
+"""Slow uploads are ended, and take no other client's slot, over a real HTTP server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEGIN = b'--x\r\ncontent-disposition: form-data; name="file"; filename="x.wav"\r
 
 
 class Slow:
-    """An upload that has begun, and does not go on by itself."""
+    """An upload that has begun, and does not continue by itself."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -204,7 +204,7 @@ async def test_all_uploads_being_one_clients_slow_ones_keeps_nobody_out() -> Non
         assert (await refused.answer())[0] == 503
         for number in range(3):
             assert (await uploads.post(f"10.0.0.{number + 2}")).status_code == 200
-        # One of them gave its slot; there was no need for more.
+        # One of them gave its slot; more were not needed.
         status, error = await held[-1].answer()
         assert (status, error["code"]) == (503, "overloaded")
         assert "in favour of a client without one" in error["message"]

@@ -110,7 +110,7 @@ async def test_a_handshake_that_is_none_is_told_what_one_needs_and_not_its_own_h
     header: bytes, instead: bytes
 ) -> None:
     door, echo = Door(), Echo()
-    # What is taken for a request of HTTP is answered, and another one waited for.
+    # A request that parses as HTTP is answered, and another one waited for.
     async with door.serving(echo.app, timeout_keep_alive=1):
         reader, writer = await door.connect()
         bad = HANDSHAKE.replace(header, instead)
@@ -341,7 +341,7 @@ async def test_a_client_that_did_not_read_is_told_why_its_session_ends() -> None
 
 
 async def test_a_connection_that_cannot_be_closed_is_cut() -> None:
-    """Its client reads nothing, so what is left to be sent never is."""
+    """Its client reads nothing, so the rest is never sent."""
     door = Door(ConnectionLimits(reader_seconds=5.0))
     async with door.serving(never_silent()):
         reader, writer = await handshake(door)

@@ -160,7 +160,7 @@ def test_a_mistake_is_one_line_that_names_its_place(tmp_path: Path, text: str, s
 
 
 def test_all_mistakes_are_named_at_once_in_their_order(tmp_path: Path) -> None:
-    """A wrong value hides neither the others nor what is wrong between the rest."""
+    """A wrong value hides neither the others nor conflicts between the rest."""
     text = (
         "Common: {threads: 0}\n"
         "Frontend: {prot: 1, port: -1}\n"

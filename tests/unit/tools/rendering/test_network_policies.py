@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 # Current, by tests/unit/tools/rendering/test_rendering.py.
 FILE = ROOT / "deploy/k8s/h100-0.6b/base/networkpolicies.yaml"
 POLICIES: list[dict[str, Any]] = list(yaml.safe_load_all(FILE.read_text()))
-# What our processes listen on, what is next to it, and what nobody has business with.
+# Our processes' ports, their neighbours, and unused ports.
 PORTS = (22, 53, 80, 443, 4222, 6443, 8000, 8080, 9090, 9345, 9346, 9347)
 PORTS += (19999, 20000, 20050, 20099, 20100)
 COMPONENTS = ("Frontend", "Processor", "EncodeWorker", "PdWorker", "Planner")

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
 CRDS = ROOT.parent / "shared/crds"
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
-# What every cluster with the Dynamo platform knows.
+# The kinds of every cluster with the Dynamo platform.
 IN_EVERY_CLUSTER = {
     ("v1", "ConfigMap"),
     ("v1", "PersistentVolumeClaim"),
@@ -441,7 +441,7 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     assert [m["spec"]["minReplicas"] for m in hpa[2:]] == [1, 1]
     keda = [m for m in manifests(tmp_path / "k8s/overlays/keda") if m["kind"] == "ScaledObject"]
     assert [m["spec"]["minReplicaCount"] for m in keda[2:]] == [0, 0]
-    # An empty pool has no slots that could fill: it is started by whoever asks.
+    # An empty pool has no slots that could fill: a request starts it.
     for scaled in keda[2:]:
         own, asking = [t["metadata"]["query"] for t in scaled["spec"]["triggers"]]
         assert "slots_share" in own
