@@ -1,4 +1,5 @@
-"""Runs what failed in the last test run once more, alone: tells a race from a defect."""
+"""Runs the tests that failed last time once more, one after another, to separate races from
+defects."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def last_failed(file: Path = LAST_FAILED) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if some tests had failed, `--most` at most, and all of them pass now."""
+    """Return 0 if at least one and at most `--most` tests had failed, and all of them pass now."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=3, help="with more failures none is run again")
     most = parser.parse_args(arguments).most

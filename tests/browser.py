@@ -15,7 +15,7 @@ from auricle_testing.server import ROOT
 CLIENT = ROOT / "components/auricle/frontend/page/assets"
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 _SECONDS = 120
-# `speech` says all samples at once; `told` is what a page would show.
+# `speech` sends all samples at once; `told` prints the events that a page would show.
 _PAGE = """
 import { readFileSync } from "node:fs";
 const [url, file] = process.argv.slice(2);
@@ -28,12 +28,12 @@ session.finish();
 
 
 async def transcribed(url: str, pcm: bytes, folder: Path) -> list[dict[str, Any]]:
-    """The events that a page is told of one session; `folder` is for its files."""
+    """The events that a page receives in one session; its files go to `folder`."""
     page, audio = folder / "page.mjs", folder / "audio.pcm"
     page.write_text((CLIENT / "auricle.js").read_text() + _PAGE)
     audio.write_bytes(pcm)
     node = await asyncio.create_subprocess_exec(
-        # Before version 22 it wants to be asked for WebSockets.
+        # Node needs the option for WebSockets before version 22.
         *("node", "--no-warnings", "--experimental-websocket", str(page), url, str(audio)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

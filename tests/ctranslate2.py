@@ -59,7 +59,7 @@ def fused(checkpoint: Path) -> dict[str, np.ndarray]:
 
 
 def stored(variables: dict[str, np.ndarray], kind: str) -> dict[str, tuple[str, np.ndarray]]:
-    """What a model.bin of a kind holds of them, each with its type."""
+    """The variables as a model.bin of this kind stores them, each with its type."""
     found: dict[str, tuple[str, np.ndarray]] = {}
     for name, value in variables.items():
         if not np.issubdtype(value.dtype, np.floating):
@@ -95,7 +95,7 @@ def model_bin(
 
 
 def tokenizer_json(checkpoint: Path) -> dict[str, Any]:
-    """A checkpoint's tokenizer.json, without timestamps as published ones are."""
+    """A checkpoint's tokenizer.json without timestamps, as published ones are."""
     lines = (checkpoint / "merges.txt").read_text().splitlines()
     config = json.loads((checkpoint / "tokenizer_config.json").read_text())
     return {
@@ -133,7 +133,7 @@ def tokenizer_json(checkpoint: Path) -> dict[str, Any]:
 
 
 def ctranslate2_folder(checkpoint: Path, folder: Path, kind: str = "float16") -> Path:
-    """Write a checkpoint of transformers' as one of CTranslate2, and return its folder."""
+    """Convert a checkpoint from transformers' format to CTranslate2's, and return its folder."""
     folder.mkdir(parents=True)
     (folder / "model.bin").write_bytes(model_bin(stored(fused(checkpoint), kind)))
     config = {

@@ -1,4 +1,4 @@
-"""Two voices in turn, whom nobody recorded: the bundled recordings have one each."""
+"""Synthetic speech of two alternating voices: each bundled recording has one voice only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TURNS = (
 )
 
 
-# In the demo model's own words.
+# Only words that the demo model has.
 ERRAND = (
     ("en-us+f1", "hello anna we need bread and cheese from the market"),
     ("en-us+m8", "the market is behind the old library near the river"),

@@ -1,8 +1,8 @@
-"""Which of pytest's processes runs which tests.
+"""Distribution of the tests over pytest's processes.
 
-Tests of a graph wait more than they compute, so there is one process more than cores. But no
-third graph whose processes find each other by files runs beside two: each takes some 30 of the
-128 inotify instances that Linux grants a user by default.
+Tests of a graph wait more than they compute, so there is one process more than cores. However, at
+most two graphs with file discovery run at a time: each takes about 30 of the 128 inotify instances
+that Linux grants a user by default.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 GRAPHS_AT_A_TIME = 2
-# Other folders have a graph that all their tests share.
+# In each other folder, all tests share a graph.
 FOLDERS_WITHOUT_GRAPH = {"unit", "integration", "tests"}
-# Modules there that start graphs of their own.
+# Modules in those folders that start graphs of their own.
 GRAPHS_OF_THEIR_OWN = {
     *("test_commands.py", "test_dynamo_frontend.py", "test_languages.py", "test_ops_page.py"),
     *("test_planner.py", "test_transformers_graph.py", "test_translation.py"),
     *("test_ordinary_speech.py", "test_whisper_graph.py"),
 }
-# Processes of this one's graphs find each other by etcd, which takes no inotify instances.
+# Processes of this module's graphs use etcd for discovery, which takes no inotify instances.
 GRAPHS_ON_ETCD = {"test_etcd_nats.py"}
-# A folder whose tests leave the graph as it is: a process that would be idle starts the same
-# graph once more for some of its modules, if so many are left that it is worth it.
+# The tests of this folder leave the graph unchanged. A process without work starts the same graph
+# once more for some of its modules, if at least this number of modules is left.
 SHARED_OUT, WORTH_A_GRAPH = "graph", 3
 
 
 class ByGraph(LoadScopeScheduling):
-    """Gives each process a module at a time: of the graph that it has, as long as there is one.
+    """Gives each process one module at a time, first of the graph that it has.
 
-    Then of a graph that nobody has yet, and last those without: they are many and short, so that
-    all processes end together.
+    After that it takes a graph that no process has, and last the modules without a graph: they are
+    many and short, so that all processes end at about the same time.
     """
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
-        # In the order of their names: what has the most tests does not take longest.
+        # Keep the order of names: the module with the most tests is not the slowest.
         config.option.loadscopereorder = False
 
     def mark_test_complete(
         self, node: WorkerController, item_index: int, duration: float = 0
     ) -> None:
-        """Note the end of a test, and give work to those that had to wait for it."""
+        """Record the end of a test, and assign work to the processes that waited for it."""
         super().mark_test_complete(node, item_index, duration)
         for other in self.nodes:
-            # One that takes the place of a process that crashed has not collected its tests yet.
+            # A process that replaces a crashed one has not collected its tests yet.
             if other is not node and other in self.registered_collections:
                 self._reschedule(other)
 
@@ -62,7 +62,7 @@ class ByGraph(LoadScopeScheduling):
             super()._assign_work_unit(node)
 
     def _next_module(self, node: WorkerController) -> str | None:
-        """What the process is to run next; None if all that is left needs a graph too many."""
+        """The next module for the process; None if all remaining ones need one graph too many."""
         others = [self._graphs(other) for other in self.nodes if other is not node]
         own, taken = self._graphs(node), set[str]().union(*others)
         may_start = sum(map(bool, others)) < GRAPHS_AT_A_TIME
@@ -79,14 +79,14 @@ class ByGraph(LoadScopeScheduling):
         return next((modules[0] for modules in choices if modules), None)
 
     def _graphs(self, node: WorkerController) -> set[str]:
-        """Those of a process that run, or will: not all of the tests it was given are done."""
+        """The graphs of a process that run or will run: some of its tests are not done."""
         assigned = self.assigned_work[node].items()
         pending = (module for module, done in assigned if not all(done.values()))
         return {graph for module in pending if (graph := graph_of(module)) is not None}
 
 
 def graph_of(module: str) -> str | None:
-    """What names the graph of a module's tests, if they have one that is found by files."""
+    """The name of the graph of a module's tests, if it has one with file discovery."""
     path = PurePath(module)
     if path.parent.name not in FOLDERS_WITHOUT_GRAPH:
         return str(path.parent)

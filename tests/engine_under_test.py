@@ -1,4 +1,4 @@
-"""The engine with which tests of a graph are run (AURICLE_TEST_ENGINE), and what it leaves out."""
+"""The engine for tests of a graph (AURICLE_TEST_ENGINE), and its missing capabilities."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auricle.workers.pd.engine_start import engine_kind
 _GIVEN = os.environ.get("AURICLE_TEST_ENGINE")
 _SETTINGS = PdWorkerSettings.model_validate({"engine": _GIVEN} if _GIVEN else {})
 ENGINE = _SETTINGS.engine
-# Nobody asks an engine for what it does not declare.
+# Tests require of an engine only the capabilities that it declares.
 CAPABILITIES: EngineCapabilities = engine_kind(ENGINE).capabilities(_SETTINGS)
 
 needs_kv_events = pytest.mark.skipif(

@@ -1,7 +1,7 @@
-"""espeak-ng's speech as it is first in a process.
+"""espeak-ng's speech from a fresh process.
 
-It draws from dice that no call sets back, so that what it says depends on what it said before, and
-with that on the tests that ran before in the process.
+Its random generator cannot be reset by a call, so its output depends on its earlier output, and
+thus on the tests that ran earlier in the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from models.training.espeak import Espeak, Speech
 
 @cache
 def said_first(voice: str, text: str) -> Speech:
-    """Return the same samples each time, those of a process that has said nothing yet."""
+    """Return the same samples each time: the first output of a new process."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(_said, voice, text).result()
 

@@ -1,4 +1,4 @@
-"""What modules import, and the names in them: for tests of the structure of the code."""
+"""Imports and names of modules, for tests of the code's structure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = {
 
 @cache
 def imports(path: Path) -> set[str]:
-    """Names of modules, and of what is imported from them (it may be a module too)."""
+    """Names of imported modules, and of names imported from them (which may be modules, too)."""
     found = set()
     for node in ast.walk(_parsed(path)):
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ def modules() -> dict[str, Path]:
 
 
 def foreign_private_names(name: str) -> list[str]:
-    """Private names of other modules that a module imports, or takes from a module it imports."""
+    """Private names of other modules that a module imports or reads from an imported module."""
     tree, aliases, found = _parsed(modules()[name]), dict[str, str](), []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -65,7 +65,7 @@ def foreign_private_names(name: str) -> list[str]:
 
 
 def public_classes(package: str) -> dict[str, list[str]]:
-    """The modules of a package that have a public class of a name, by that name."""
+    """The modules of a package that define a public class, by the name of the class."""
     found = defaultdict(list)
     for name, path in modules().items():
         if name.split(".")[0] == package:

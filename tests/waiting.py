@@ -1,4 +1,4 @@
-"""Waiting inside one process, where nothing reports what a test waits for."""
+"""Waits inside one process for conditions without a notification."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from collections.abc import Callable
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the event loop run until the condition holds."""
-    while not condition():  # noqa: ASYNC110  # nothing tells when it does
+    while not condition():  # noqa: ASYNC110  # no event reports it
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""The sockets of a graph's local calls: taken away, or with a proxy before each.
+"""The sockets of a graph's local calls: removed, or reached through a proxy each.
 
-A process listens before others hear of it, so that none is called before `Sockets` has seen it.
+A process listens before it is registered, so no caller reaches it before `Sockets` has found it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from auricle.dynamo.network import CALL_SOCKETS
 from auricle_testing.faulty_proxy import UnixProxy
 
 _LOOK_SECONDS = 0.05
-_BEHIND = ".behind"  # what the processes' own sockets are called meanwhile
+_BEHIND = ".behind"  # suffix of the processes' own sockets meanwhile
 
 
 class Sockets:
@@ -31,9 +31,9 @@ class Sockets:
 
     @contextlib.asynccontextmanager
     async def taken(self) -> AsyncIterator[None]:
-        """Take the sockets away until the block ends: calls take the request plane.
+        """Remove the sockets until the block ends, so that calls take the request plane.
 
-        Nobody may have called over them yet, or such a connection stays.
+        Enter this before the first local call: a connection that is already open stays open.
         """
         await self._look()
         try:
@@ -49,7 +49,7 @@ class Sockets:
                     path.with_suffix(_BEHIND).rename(path)
 
     async def show(self) -> None:
-        """Have a proxy listen at each, also at those that come later: new calls take them."""
+        """Put a proxy before each socket, including later ones; new calls use the proxies."""
         self._shown = True
         await self._look()
 
@@ -65,7 +65,7 @@ class Sockets:
                 await self._look()
 
     async def _look(self) -> None:
-        """Take what has come, and listen where that is to be and is not."""
+        """Move new sockets aside, and start the proxies that do not listen yet."""
         async with self._looking:
             for path in self._directory.glob("*"):
                 if not path.suffix and path not in self._behind:

@@ -9,7 +9,7 @@ from auricle_testing.server import READY_SECONDS, ROOT
 
 
 def auricle(*arguments: str, seconds: float = READY_SECONDS) -> subprocess.CompletedProcess[str]:
-    """What it says and how it ends, in a process of its own."""
+    """Run the command in a process of its own; the result has its output and exit status."""
     command = [sys.executable, "-m", "auricle", *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False

@@ -1,4 +1,4 @@
-"""Records of the file discovery: rewritten so that calls pass a proxy, or made up."""
+"""Records of the file discovery: rewritten to route calls through a proxy, or fabricated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Records:
         self._directory = directory
 
     def addresses(self, component: str) -> dict[str, tuple[str, int]]:
-        """Return by instance (hexadecimal) the address at which a component listens."""
+        """The addresses at which a component listens, by instance (hexadecimal)."""
         return {
             _instance(path): (parts[1], int(parts[2]))
             for path, record in self._of(component)
@@ -38,10 +38,10 @@ class Records:
                 self._write(path, _at_port(record, port))
 
     def stale(self, component: str, port: int, seconds: float) -> int:
-        """List one more instance, at a port where nobody listens, for `seconds`.
+        """Register one more instance for `seconds`, at a port without a listener.
 
-        This is what a process leaves that has died or lost its network. Blocks meanwhile, and
-        returns of how many endpoints there were records.
+        A process that has died or lost its network leaves such records. This call blocks meanwhile,
+        and returns the number of endpoints that had records.
         """
         instance = f"{random.getrandbits(62) | 1 << 62:x}"
         made: dict[Path, dict[str, Any]] = {}
@@ -57,7 +57,7 @@ class Records:
         try:
             for path, record in made.items():
                 self._write(path, record)
-            while time.monotonic() < end:  # it is believed for as long as it is renewed
+            while time.monotonic() < end:  # a record is valid as long as it is renewed
                 for path in made:
                     os.utime(path)
                 time.sleep(0.5)
@@ -75,7 +75,8 @@ class Records:
                 continue  # it has just been removed, or is being written
 
     def _write(self, path: Path, record: dict[str, Any]) -> None:
-        whole = self._directory / f".record-{os.getpid()}"  # nobody reads half a record
+        # Written in full, then renamed, so that readers never see half a record.
+        whole = self._directory / f".record-{os.getpid()}"
         whole.touch(mode=0o600)
         whole.write_text(json.dumps(record, separators=(",", ":")))
         whole.replace(path)

@@ -1,7 +1,7 @@
 """Names in the documents against names in the code: metrics, settings, commands, messages, files.
 
-`missing()` has what a document names and nothing has, `undocumented()` what users meet and no
-document names; each entry says where or of what kind.
+`missing()` lists names in the documents that do not exist, and `undocumented()` lists public names
+that the documents lack. Each entry names its page or its kind.
 """
 
 from __future__ import annotations
@@ -42,32 +42,33 @@ SETTINGS: dict[str, type[BaseModel]] = {
     "Kubernetes": KubernetesSettings,
 }
 LIVE = PAGES["docs/websocket.md"]
-# They begin like a metric: the stream of the transcript bus, and a package.
+# They look like metrics: the stream of the transcript bus, and a package.
 _NO_METRICS = {"auricle_transcripts", "auricle_testing"}
-# Between processes of a deployment, or in an operator's terminal; no client is told them.
+# These codes are for other processes of a deployment or for an operator's terminal, not for
+# clients.
 _NOT_FOR_CLIENTS = {"checkpoint", "settings", "process_failed", "features_missing"}
 
 
 def missing() -> list[str]:
-    """Everything that a document names and that does not exist."""
+    """Every name in the documents that does not exist."""
     found = [f"{page}: {name}" for page in PAGES for name in missing_on(page)]
     return found + missing_messages() + missing_variables()
 
 
 def undocumented() -> list[str]:
-    """Everything that users meet and that no document names."""
+    """Every name that users meet and that the documents lack."""
     return [*undocumented_settings(), *undocumented_commands(), *undocumented_messages()]
 
 
 def missing_on(page: str) -> list[str]:
-    """What a page names that does not exist."""
+    """Names on a page that do not exist."""
     text = PAGES[page]
     finders = (_metrics, _settings, _commands, _targets, _modules, _files)
     return [name for finder in finders for name in finder(text)]
 
 
 def code(text: str) -> list[str]:
-    """Everything in code: each line of a block, and each span, on one line."""
+    """The contents of code blocks (line by line) and of code spans (on one line each)."""
     found: list[str] = []
     for number, part in enumerate(re.split(r"^[ \t]*```.*$", text, flags=re.MULTILINE)):
         spans = re.findall(r"`([^`]+)`", part)
@@ -94,7 +95,7 @@ def _metrics(text: str) -> Iterator[str]:
 
 
 def _keys_of(section: type[BaseModel]) -> set[str]:
-    """`key`, and `key.inner` of those that have settings of their own."""
+    """`key`, and also `key.inner` for nested settings."""
     found = set()
     for key, field in section.model_fields.items():
         found.add(key)
@@ -149,7 +150,7 @@ def _options(command: click.Command) -> list[list[str]]:
 
 
 def _typed(text: str) -> list[str]:
-    """What follows `auricle` in each command of a text."""
+    """The words after `auricle` in each command of a text."""
     found = []
     for line in code(text):
         for part in re.split(r"\s(?:&&|\||>>?)\s|#", line.removeprefix("$ ")):
@@ -170,7 +171,7 @@ def _commands(text: str) -> Iterator[str]:
         if name not in _COMMANDS:
             yield f"auricle {line}"
             continue
-        # Settings are options of those commands that take them.
+        # The commands that accept settings have them as options.
         named = {w.partition("=")[0] for w in words if re.match(r"--[a-z]", w)}
         known = {one for names in _options(_COMMANDS[name]) for one in names} | {"--help"}
         yield from (f"auricle {name} {option}" for option in sorted(named - known))
@@ -207,7 +208,7 @@ def _modules(text: str) -> Iterator[str]:
 def _importable(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is what it would be in
+    except ModuleNotFoundError:  # the parent package does not exist either
         return False
 
 
@@ -221,7 +222,7 @@ def tags() -> set[str]:
 
 
 def _codes() -> set[str]:
-    """Error codes that clients are told."""
+    """The error codes that clients receive."""
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     told = {kind.code for kind in kinds if issubclass(kind, errors.AuricleError)}
     return told - _NOT_FOR_CLIENTS
@@ -234,7 +235,8 @@ def _codes_described() -> set[str]:
 
 
 def missing_messages() -> list[str]:
-    """Messages and error codes of the live protocol that its page describes and nobody sends."""
+    """Messages and error codes of the live protocol that its page describes and the code never
+    sends."""
     described = set(re.findall(r'\{"type": "(\w+)"', LIVE))
     return sorted(described - tags()) + sorted(_codes_described() - _codes())
 
@@ -260,7 +262,7 @@ def _files(text: str) -> Iterator[str]:
 
 
 def missing_variables() -> list[str]:
-    """Environment variables of ours that a document names and nothing reads."""
+    """Our environment variables that the documents name and the code never reads."""
     sources = "".join(path.read_text() for path in (ROOT / "components/auricle").rglob("*.py"))
     named = set(re.findall(r"`(AURICLE_[A-Z_]+)`", ALL))
     return sorted(name for name in named if f'"{name}"' not in sources)

@@ -16,7 +16,7 @@ from auricle.core.aio import cancelled
 _BLOCK = 16_384
 _IN_FLIGHT_BLOCKS = 256
 _CONNECT_SECONDS = 5.0
-# A connection that is to come second is made nevertheless if no other one comes.
+# `reorder` holds back a connection for at most this time if no other one arrives.
 _SECOND_SECONDS = 3.0
 _END_SECONDS = 10.0
 
@@ -41,10 +41,10 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Passing:
-    """Passes connections on. Use it on one event loop.
+    """Forwards connections. Use it on one event loop.
 
-    `delay_seconds` and `bytes_per_second` (None: no limit) hold for both directions and may be
-    set at any time. `bytes_passed` counts what clients have sent.
+    `delay_seconds` and `bytes_per_second` (None: no limit) apply to both directions and may be set
+    at any time. `bytes_passed` counts the bytes that clients have sent.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class _Passing:
         self._another = asyncio.Event()  # set when another connection is made
 
     async def _to_server(self) -> _Streams:
-        """Connect to where the next connection goes. Raises OSError if nobody listens there."""
+        """Connect to the destination of the next connection. Raises OSError if it refuses."""
         raise NotImplementedError
 
     @contextlib.asynccontextmanager
@@ -76,12 +76,12 @@ class _Passing:
                 await asyncio.wait(self._handling, timeout=_END_SECONDS)
 
     def stall(self) -> None:
-        """Let nothing pass, in either direction, though connections stay and new ones are
-        accepted: both peers believe that the other is there."""
+        """Forward nothing in either direction. Connections stay open and new ones are accepted, so
+        that both peers still consider the other one alive."""
         self._passing.clear()
 
     def go_on(self) -> None:
-        """Let everything pass that was held."""
+        """Forward everything that was held back."""
         self._passing.set()
 
     def cut(self) -> None:
@@ -90,7 +90,7 @@ class _Passing:
             connection.reset()
 
     def reorder(self) -> None:
-        """Make the next connection after the one that comes after it."""
+        """Establish the next connection only after the one that follows it."""
         self._reordering = True
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,13 +126,13 @@ class _Passing:
         up = self._pass(reader, connection.server, counted=True)
         down = self._pass(from_server, connection.client, counted=False)
         connection.tasks = [asyncio.create_task(up), asyncio.create_task(down)]
-        # One side that has ended may still hear the other.
+        # The side that has not ended may still receive data.
         await asyncio.gather(*connection.tasks)
 
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool
     ) -> None:
-        """One direction, until its sender has ended it. Raises OSError if it breaks."""
+        """Forward one direction until its sender ends it. Raises OSError if it breaks."""
         loop = asyncio.get_running_loop()
         blocks: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_IN_FLIGHT_BLOCKS)
 
@@ -167,7 +167,7 @@ class _Passing:
 
 
 class Proxy(_Passing):
-    """Passes TCP connections on to (`host`, `port`)."""
+    """Forwards TCP connections to (`host`, `port`)."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class Proxy(_Passing):
         self.port = port
 
     def address(self) -> tuple[str, int]:
-        """Return where the next connection goes. Raises OSError if that is not known."""
+        """The destination of the next connection. Raises OSError if it is unknown."""
         return self.host, self.port
 
     async def _to_server(self) -> _Streams:
@@ -183,7 +183,7 @@ class Proxy(_Passing):
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
-        """Listen on a port of this machine until the block ends, and cut what is left then."""
+        """Listen on a local port until the block ends, then cut the remaining connections."""
         server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         async with self._until_left(server):
             yield int(server.sockets[0].getsockname()[1])
@@ -200,7 +200,8 @@ async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
 
 
 class UnixProxy(_Passing):
-    """Passes connections on to the Unix socket `behind`. A cut is an end to their peers."""
+    """Forwards connections to the Unix socket `behind`. A cut looks like an end of stream to the
+    peers."""
 
     def __init__(self, behind: Path) -> None:
         super().__init__()
@@ -211,9 +212,10 @@ class UnixProxy(_Passing):
 
     @contextlib.asynccontextmanager
     async def listening(self, path: Path) -> AsyncIterator[None]:
-        """Listen at `path` until the block ends, and cut what is left then.
+        """Listen at `path` until the block ends, then cut the remaining connections.
 
-        What was at `path` is replaced at once; nobody finds a socket there that does not listen.
+        The proxy's socket replaces the file at `path` atomically, so that a socket there always
+        listens.
         """
         draft = path.with_suffix(".proxy")
         server = await asyncio.start_unix_server(self._accepted, draft)
@@ -224,7 +226,7 @@ class UnixProxy(_Passing):
 
 
 def _linger_nothing(writer: asyncio.StreamWriter) -> None:
-    """Have the connection reset, not ended in order, when it is closed."""
+    """Let close() reset the connection instead of ending it in order."""
     found = writer.get_extra_info("socket")
     if found is not None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A session over the WebSocket, one chunk at a time: the next when the last was answered."""
+"""A session over the WebSocket that sends each chunk after the answer to the previous one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLE_RATE = 16_000
 CHUNK_MS = 640
 CHUNK = CHUNK_MS * SAMPLE_RATE // 1000
 _EVENT_SECONDS = 120.0
-# 15 s of audio: below what the server buffers, and what it writes in one decode stays bounded.
+# 15 s of audio: less than the server buffers, and little enough to bound the text of one decode.
 _HURRY_CHUNKS = 24
 
 Socket = websockets.ClientConnection
@@ -37,7 +37,7 @@ class ChunkTime:
 
 @dataclass
 class Fed:
-    """What came of a session."""
+    """The result of a session."""
 
     chunks: list[ChunkTime] = field(default_factory=list)
     segments: list[tuple[int, int]] = field(default_factory=list)  # in samples
@@ -56,12 +56,12 @@ async def feed(
 ) -> Fed:
     """All audio is decoded (no voice activity), so each chunk has exactly one answer.
 
-    Chunks that end within `in_a_hurry` (seconds) are sent many at a time, so that the server
-    skips most of their grid points, and are not timed.
+    Chunks that end within `in_a_hurry` (seconds) are sent in groups, so that the server skips most
+    of their grid points; they are not timed.
 
-    Raises RuntimeError if the server reports an error, promises another cadence, or leaves
-    another chunk without an answer for `answer_seconds`: a server whose pacing skips grid
-    points cannot be timed like this.
+    Raises RuntimeError if the server reports an error, announces another cadence, or does not
+    answer any other chunk within `answer_seconds`: a server whose pacing skips grid points cannot
+    be timed this way.
     """
     fed, start, answered, segment = Fed(), 0, 0, 0
     maximum = int(max_segment_seconds * SAMPLE_RATE)
@@ -100,7 +100,7 @@ async def feed(
 
 
 def _packets(samples: int, hurried: Callable[[int], bool], chunk: int) -> Iterator[tuple[int, int]]:
-    """[begin, end) of what is sent at a time: a chunk, or many of those that are hurried."""
+    """The ranges [begin, end) of each message: one chunk, or several hurried ones."""
     chunks, at = samples // chunk, 0
     while at < chunks:
         end = at + 1
@@ -115,7 +115,7 @@ def _packets(samples: int, hurried: Callable[[int], bool], chunk: int) -> Iterat
 
 
 def _last_point(total: int, start: int, chunk: int) -> int:
-    """The last grid point of the open segment; a few samples less for rounding to ms."""
+    """The last grid point of the open segment, minus a few samples for rounding to ms."""
     points = (total - start) // chunk
     return start + points * chunk - 16 if points else start
 
@@ -134,7 +134,8 @@ def _start(chunk_ms: int) -> dict[str, object]:
 async def _connected(
     url: str, start: dict[str, object]
 ) -> AsyncIterator[tuple[dict[str, Any], Socket, Events]]:
-    """A session's `ready` event, and its further ones, taken from the socket whatever we do."""
+    """A session's `ready` event, and its later ones, which are read from the socket in the
+    background."""
     events: Events = asyncio.Queue()
     address = url.replace("http", "ws", 1) + "/v1/audio/stream"
     async with websockets.connect(address, max_size=None, ping_timeout=None) as socket:

@@ -1,4 +1,4 @@
-"""What a planner asks the launcher of a running graph."""
+"""A planner's requests to the launcher of a running graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from auricle_testing.server import ANSWER_SECONDS, Server
 
 
 class Launcher:
-    """More and fewer processes of a component."""
+    """Scales the components of a graph."""
 
     def __init__(self, server: Server) -> None:
         socket = server.component("Processor").environ()["AURICLE_LAUNCHER"]
@@ -28,7 +28,7 @@ class Launcher:
         return int(found[component]["ready"])
 
     def settled(self, component: str, replicas: int) -> bool:
-        """So many there are, all of them ready."""
+        """Whether the component has this number of replicas, all of them ready."""
         found = self._client.get("http://launcher/components").json()[component]
         return dict(found) == {"replicas": replicas, "ready": replicas}
 

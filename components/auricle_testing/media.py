@@ -2,8 +2,8 @@
 
     for name, data in bombs(seed): …
 
-Each is small, each is accepted by some player, and each has one thing too much: packets,
-silence, channels, tracks, nesting, or a length that is not so.
+Each is small, some player accepts each, and each has an excess of one thing: packets, silence,
+channels, tracks, nesting, or a false length.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def bombs(seed: int) -> Iterator[tuple[str, bytes]]:
 
 
 def element(identity: int, content: bytes) -> bytes:
-    """Return an EBML element, its size written in eight bytes."""
+    """Return an EBML element whose size takes eight bytes."""
     name = identity.to_bytes((identity.bit_length() + 7) // 8, "big")
     return name + (len(content) | 1 << 56).to_bytes(8, "big") + content
 
@@ -62,7 +62,7 @@ def pcm_track(
     extra: bytes = b"",
     codec: bytes = b"A_PCM/INT/LIT",
 ) -> bytes:
-    """Return the entry of a track of 16-bit PCM, or of one that says it is of another codec."""
+    """Return the entry of a track of 16-bit PCM; its header may name another codec."""
     audio = element(0xB5, struct.pack(">d", rate)) + element(0x9F, bytes([channels]))
     return element(
         0xAE,
@@ -120,7 +120,7 @@ def compressed_packets(count: int) -> bytes:
 
 def large_frames(audio: bytes) -> bytes:
     """Return a track of ALAC whose decoder allocates some 64 MiB a buffer when it is opened."""
-    samples = 4096 * 4096  # of a frame: the most that FFmpeg allows
+    samples = 4096 * 4096  # per frame: FFmpeg's maximum
     form = struct.pack(">IBBBBBBHIII", samples, 0, 16, 40, 10, 14, 1, 255, 0, 0, 16_000)
     return matroska([pcm_track(extra=element(0x63A2, form), codec=b"A_ALAC")], [audio])
 
@@ -132,9 +132,9 @@ _FLAC_RATES = {96_000: 0x0B, 48_000: 0x0A, 44_100: 0x09, 16_000: 0x05, 8_000: 0x
 
 
 def silent_flac(seconds: int, rate: int, channels: int, stated: int | None = None) -> bytes:
-    """Return silence, which costs some 15 bytes per 65,535 samples.
+    """Return silence, which takes about 15 bytes per 65,535 samples.
 
-    The header states `stated` samples, by default as many as there are.
+    The header states `stated` samples, by default the real number.
     """
     count = seconds * rate // _FLAC_BLOCK
     frames = (_silent_frame(number, rate, channels) for number in range(count))
@@ -144,7 +144,7 @@ def silent_flac(seconds: int, rate: int, channels: int, stated: int | None = Non
 
 
 def flac_of_many_rates(count: int) -> bytes:
-    """Return frames of which each has another sample rate than the one before."""
+    """Return frames whose sample rate changes from each frame to the next."""
     rates = list(_FLAC_RATES)
     frames = (_silent_frame(n, rates[n % len(rates)], 1) for n in range(count))
     return _flac_header(rates[0], 1, 0) + b"".join(frames)
@@ -186,7 +186,7 @@ def _crc_table(bits: int, polynomial: int) -> list[int]:
 
 
 def wav(data: bytes, rate: int = 16_000, channels: int = 1, stated: int | None = None) -> bytes:
-    """Return 16-bit PCM whose header states `stated` bytes, by default as many as there are."""
+    """Return 16-bit PCM whose header states `stated` bytes, by default the real number."""
     size = len(data) if stated is None else stated
     form = struct.pack("<HHIIHH", 1, channels, rate, rate * channels * 2, channels * 2, 16)
     riff = min(size + 36, 0xFFFFFFFF)

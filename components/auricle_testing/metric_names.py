@@ -1,4 +1,4 @@
-"""Names of metrics: those that the code exports and those that docs/observability.md has."""
+"""Names of metrics: the ones that the code exports and the ones in docs/observability.md."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def exported() -> dict[str, set[str]]:
             continue
         labels = set(getattr(collector, "_labelnames", ()))
         for name in registry._collector_to_names[collector]:
-            # In the processes of encode workers, which are of two pools.
+            # Encode workers' processes export the label `pool`: they form two pools.
             of_pool = {"pool"} if name.startswith("auricle_encode_worker_") else set()
             names[name] = labels | of_pool
-    # The others are what Prometheus' client library tells of any process.
+    # Prometheus' client library exports the others for any process.
     return {name: labels for name, labels in names.items() if name.startswith("auricle_")}
 
 
 def documented() -> dict[str, set[str]]:
-    """Names of the page, with their labels; `auricle_{a,b}_c{label}` are two names."""
+    """The names on the page, with their labels; `auricle_{a,b}_c{label}` stands for two names."""
     found: dict[str, set[str]] = {}
     for text in _NAME.findall(_PAGE):
         bare, _, labels = (
@@ -80,7 +80,7 @@ def documented() -> dict[str, set[str]]:
 
 
 def registered() -> dict[str, set[str]]:
-    """Names of the code as Prometheus sees them, histograms once."""
+    """The names in the code as Prometheus has them; a histogram is one name."""
     samples = {n: labels for n, labels in exported().items() if not n.endswith("_created")}
     parts = ("_bucket", "_sum", "_count")
     histograms = {n.removesuffix("_bucket") for n in samples if n.endswith("_bucket")}

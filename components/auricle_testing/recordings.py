@@ -1,4 +1,4 @@
-"""The bundled recordings and what was said in them."""
+"""The bundled recordings and their reference texts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def samples(name: str) -> np.ndarray:
 
 
 def words(name: str) -> str:
-    """What was said, in one line."""
+    """The reference text, in one line."""
     return " ".join((DIRECTORY / f"{name}.txt").read_text().split())
 
 
 def minute() -> np.ndarray:
     """60 s of several recordings, the loudest first.
 
-    A new maximum later would change the clamp floor, and with it (rightly) the
-    features of earlier windows.
+    A new maximum later would change the clamp floor, and with it (rightly) the features of earlier
+    windows.
     """
     names = ("market", "evening", "kitchen", "hello", "station")
     parts = [1.9 * samples("hello"), *(0.8 * samples(name) for name in names * 2)]

@@ -1,4 +1,4 @@
-"""The processes of a component that has several, and which of them is in use."""
+"""The replicas of a component, and which of them is in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 from auricle_testing.server import ANSWER_SECONDS, Server
 
-# What a replica counts, or shows, while a session uses it.
+# The metric of a replica that changes while a session uses it.
 _USED = {
     "EncodeWorker": "auricle_encode_worker_windows_encoded_total",
     "PdWorker": "auricle_pd_worker_decodes_total",
@@ -25,26 +25,27 @@ def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
         with contextlib.suppress(psutil.Error):
             command = process.cmdline()
             if "component" in command and component in command:
-                # The port of all replicas first; that of a further one is added at the end.
+                # The first option is the port of all replicas; a further replica's own port comes
+                # last.
                 ports = re.findall(rf"--{component}\.system_port=(\d+)", " ".join(command))
                 found[int(ports[-1])] = process
     return found
 
 
 def used(port: int, component: str) -> float:
-    """How much the replica at a system port has been used, or is used."""
+    """The value of the replica's metric: its past or present use."""
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_SECONDS).text
     name = _USED[component]
     return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
 
 
 class InUse:
-    """Which replica of a component has been used most since this was made."""
+    """Finds the replica of a component that has been used most since this object was created."""
 
     def __init__(self, server: Server, component: str) -> None:
         self._server = server
         self._component = component
-        # Processors show what they have now; the others count.
+        # The processors' metric is a gauge; the others are counters.
         counting = component != "Processor"
         ports = replicas(server, component) if counting else ()
         self._before = {port: _used_or_nothing(port, component) for port in ports}
@@ -61,7 +62,7 @@ class InUse:
 
 
 def _used_or_nothing(port: int, component: str) -> float:
-    """0 for a replica that does not answer: it is of no use."""
+    """0 for a replica that does not answer: it cannot be in use."""
     try:
         return used(port, component)
     except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""Starts the real graph as a user would, and makes sure nothing of it is left."""
+"""Starts the real graph as a user would, and verifies that it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ import psutil
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 300.0
 STOP_SECONDS = 150.0
-# A bound only: on a busy machine a process that was killed may take seconds to be gone.
+# An upper bound: on a busy machine a killed process may take seconds to disappear.
 _GONE_SECONDS = 60.0
-# An answer that comes at once on an idle machine.
+# An upper bound; an idle machine answers at once.
 ANSWER_SECONDS = 60.0
 _MARK = "AURICLE_TEST_RUN"
-# What load does to sessions is not the subject of tests of the graph: on a busy machine a single
-# session may take longer than the target, and then its cadence or its neighbour's is not as asked.
+# Tests of the graph do not examine load: on a busy machine a single session may exceed the target,
+# which changes its cadence or another session's.
 _UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
-# For measurements of what users get: as configs/demo.yaml and the defaults have them.
+# For measurements of what users get: the values of configs/demo.yaml and the defaults.
 AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
-# Any test of a graph can be run with another engine, except those about vLLM's processes.
+# Any test of a graph can run with another engine, except tests of vLLM's processes.
 _OTHER_ENGINE = os.environ.get("AURICLE_TEST_ENGINE")
 _ENGINE = (f"--PdWorker.engine={_OTHER_ENGINE}",) if _OTHER_ENGINE else ()
-# For graphs whose tests are of what is around decoding: a PD worker without vLLM starts with a
-# fraction of the work. `AURICLE_TEST_ENGINE=vllm` has them use vLLM, too.
+# For graphs whose tests do not depend on decoding: a PD worker without vLLM starts with a fraction
+# of the work. `AURICLE_TEST_ENGINE=vllm` makes them use vLLM, too.
 LIGHT_ENGINE = () if _OTHER_ENGINE else ("--PdWorker.engine=transformers",)
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
 
 
-# Ports that a component's replicas count up from the first one's.
+# A component's replicas use consecutive ports, from the first one's.
 _REPLICAS = 4
 _given_out: set[int] = set()
 
 
 def free_port() -> int:
-    """A port below 32768 (Dynamo's limit) that nobody listens on now, as on the three after it.
+    """A port below 32768 (Dynamo's limit) that is free now, like the three ports after it.
 
-    Each is given out once, and pytest's processes never give out the same: who asked for one may
-    listen only many seconds later.
+    Each port is returned once, and pytest's processes never share one: the caller's server may
+    listen many seconds later.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
     while True:
@@ -88,11 +88,12 @@ class Server:
         assert not self.reading.is_alive(), "somebody still holds its output"
 
     def metric(self, component: str, name: str, **labels: str) -> float:
-        """Sum of a metric's samples; components other than Frontend on their system port."""
+        """The sum of a metric's samples; components other than Frontend export it on their system
+        port."""
         return self.metrics(component, name, **labels)[0]
 
     def metrics(self, component: str, *names: str, **labels: str) -> list[float]:
-        """Several metrics at one moment, each as `metric` gives it."""
+        """Several metrics from one scrape, each as `metric` returns it."""
         port = self.system_ports.get(component)
         address = f"http://127.0.0.1:{port}/metrics" if port else f"{self.url}/metrics"
         totals = dict.fromkeys(names, 0.0)
@@ -103,7 +104,7 @@ class Server:
         return list(totals.values())
 
     def processes(self) -> list[psutil.Process]:
-        """The launcher and everything below it."""
+        """The launcher and all of its descendants."""
         launcher = psutil.Process(self.process.pid)
         return [launcher, *launcher.children(recursive=True)]
 
@@ -136,9 +137,9 @@ def serving(
     environment: dict[str, str] | None = None,
     discovery: Path | None = None,
 ) -> Iterator[Server]:
-    """`auricle serve` until the block ends; fails if anything is left.
+    """`auricle serve` until the block ends; fails if it leaves anything behind.
 
-    Without a folder for `discovery` there is one for it alone.
+    Without `discovery`, the graph has a temporary discovery folder of its own.
     """
     discovery = discovery or Path(tempfile.mkdtemp(prefix="auricle-test-"))
     ports = {name: free_port() for name in ("Processor", "EncodeWorker", "PdWorker")}
@@ -157,7 +158,7 @@ def serving(
         process, url, reading = _started(command, marked | (environment or {}), log, _READY)
         yield Server(process, url, discovery, ports, time.monotonic() - began, log, reading)
         _stop(process)
-        # The secret stays, for processes that join later, and so does the event relay's lock.
+        # The secret remains, for processes that join later, and so does the event relay's lock.
         records = [p for p in discovery.rglob("[!.]*") if p.is_file()]
         assert not records, f"stale discovery records: {records}"
 
@@ -168,7 +169,7 @@ def frontend_beside(
 ) -> Iterator[Server]:
     """One more frontend of a running graph, with settings of its own, until the block ends.
 
-    What only a frontend does needs no graph of its own. `metric` of the workers is the graph's.
+    Tests of a frontend alone need no graph of their own. `metric` of the workers is the graph's.
     """
     command = [
         *(sys.executable, "-m", "auricle", "component", "Frontend", "-f", config),
@@ -190,8 +191,8 @@ def frontend_beside(
 def leaving_nothing() -> Iterator[dict[str, str]]:
     """An environment whose processes must all have ended when the block ends.
 
-    They are found by a mark in their environment, wherever they hang in the
-    process tree by then, and killed in any case.
+    A mark in their environment identifies them anywhere in the process tree. They are killed in any
+    case.
     """
     mark = uuid.uuid4().hex
     try:
@@ -214,7 +215,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str], log: list[str
 def _started(
     command: list[str], environment: dict[str, str], log: list[str], pattern: re.Pattern[str]
 ) -> tuple[subprocess.Popen[str], str, threading.Thread]:
-    """The process, the address it says that it is at, and who reads its output."""
+    """The process, the address that it reports, and the thread that reads its output."""
     process = subprocess.Popen(
         command,
         cwd=ROOT,
@@ -251,7 +252,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _marked(mark: str) -> list[psutil.Process]:
-    """Every process of this run, wherever it hangs in the process tree by now."""
+    """Every process of this run, anywhere in the process tree."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -261,7 +262,7 @@ def _marked(mark: str) -> list[psutil.Process]:
 
 
 async def eventually(condition: Callable[[], bool], seconds: float) -> None:
-    """Until another process shows `condition`; fails after `seconds`."""
+    """Wait until another process fulfils `condition`; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:g} s"

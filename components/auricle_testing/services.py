@@ -1,4 +1,4 @@
-"""Servers of others that tests run beside ours."""
+"""Third-party servers that tests run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Nats:
         self._process.send_signal(number)
 
     def freeze(self) -> None:
-        """Return once all of its threads have stopped; on a busy machine that takes a while."""
+        """Stop all of its threads; on a busy machine that takes a while."""
         assert self._process is not None
         self.signal(signals.SIGSTOP)
         os.waitpid(self._process.pid, os.WUNTRACED)
@@ -70,7 +70,7 @@ class Nats:
 
 @contextlib.contextmanager
 def running(*command: str, health: str) -> Iterator[None]:
-    """A server process, up when `health` answers, gone at the end."""
+    """Run a server process until the block ends; it is ready when `health` answers."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + _START_SECONDS
@@ -102,7 +102,7 @@ def nats_server(directory: Path, port: int | None = None) -> Iterator[str]:
 
 
 class Etcd:
-    """An etcd of one member that can be killed, and started again with what it has kept."""
+    """A single-member etcd that can be killed, and started again with its data."""
 
     def __init__(self, directory: Path) -> None:
         self.url, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
@@ -121,7 +121,7 @@ class Etcd:
         self._running.close()
 
     def keys(self, prefix: str) -> list[str]:
-        """Keys that begin so."""
+        """The keys with this prefix."""
         command = [str(BIN / "etcdctl"), "--endpoints", self.url, "get", "--prefix", prefix]
         listed = subprocess.run(
             [*command, "--keys-only"],
@@ -135,7 +135,7 @@ class Etcd:
 
 @contextlib.contextmanager
 def etcd_server(directory: Path) -> Iterator[Etcd]:
-    """An etcd of one member, while the block runs."""
+    """Run a single-member etcd while the block runs."""
     etcd = Etcd(directory)
     etcd.start()
     try:

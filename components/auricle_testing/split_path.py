@@ -1,6 +1,6 @@
 """The split path in one process: a growing segment is encoded in parts by an encode worker.
 
-Windows, keys, messages, caches and slots are the real ones; what is missing is the network.
+Windows, keys, messages, caches and slots are the real ones; only the network is missing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SLOTS, _LEASE_SECONDS = 512, 600.0
 
 @dataclass(frozen=True)
 class Decode:
-    """A segment's beginning: its windows by key, as encoded, and what had to be done for them."""
+    """The embeddings of a segment up to a grid point: its windows by key, and their cost."""
 
     parts: tuple[tuple[str, torch.Tensor], ...]
     seconds: float
@@ -47,7 +47,7 @@ class Decode:
 
     @property
     def embeddings(self) -> torch.Tensor:
-        """Of all windows, (n, hidden_size)."""
+        """The embeddings of all windows, (n, hidden_size)."""
         return torch.cat([one for _, one in self.parts])
 
 
@@ -95,7 +95,7 @@ async def encode_worker(
 
 @dataclass
 class GrowingSegment:
-    """One segment, of which an encode worker gets what is new, as a processor does it."""
+    """A growing segment: as in a processor, an encode worker receives only the new part."""
 
     on: Worker
     pcm: Int16
@@ -110,7 +110,7 @@ class GrowingSegment:
         self._audio.push(self.pcm)
 
     async def until(self, samples: int) -> Decode:
-        """Encode what there is of the segment after so many samples."""
+        """Encode the first `samples` samples of the segment."""
         began = time.perf_counter()
         windows = self._audio.windows(samples)
         wanted = [window for window in windows if window.key not in self._read]
@@ -146,7 +146,7 @@ def greedy(
     tail: tuple[int, ...],
     stops: tuple[int, ...],
 ) -> list[int]:
-    """Return the tokens of the answer, the one that ends it included."""
+    """Return the tokens of the answer, including the one that ends it."""
     found: list[int] = greedy_logits(decoder, embeddings, head, tail, stops).argmax(1).tolist()
     return found
 
@@ -158,7 +158,7 @@ def greedy_logits(
     tail: tuple[int, ...],
     stops: tuple[int, ...],
 ) -> torch.Tensor:
-    """Return those from which each token of the answer was chosen, (tokens, vocabulary)."""
+    """Return the logits from which each token of the answer was chosen, (tokens, vocabulary)."""
     window = embeddings.contiguous().view(torch.uint8)
     rows, cache = decoder.embedded([head, window, tail]), decoder.slot(0, 0)
     found: list[torch.Tensor] = []

@@ -1,4 +1,7 @@
-"""Transcripts of live sessions: checks of one, and two of the same audio word by word. No I/O."""
+"""Checks of a live session's transcript, and comparisons of two transcripts of the same audio.
+
+No I/O.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,14 @@ from typing import Any
 
 import jiwer
 
-# Events that follow from the audio alone, and when each is, in ms of the session's audio.
+# The audio alone determines these events; the value is the field with their time in ms.
 _FIXED = {"speech_started": "at_ms", "speech_stopped": "at_ms", "final": "end_ms"}
-_SAME_MS = 100.0  # where a segment ends may differ by a frame or two between two runs
+_SAME_MS = 100.0  # two runs may end a segment a frame or two apart
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Words of the undisturbed transcript that are missing, words that are there besides, and
-    words in whose place there is another one."""
+    """Words that differ from the undisturbed transcript: missing, additional and substituted."""
 
     lost: int
     doubled: int
@@ -40,7 +42,7 @@ def compared(undisturbed: str, found: str) -> Compared:
 
 
 def heard(events: Sequence[Mapping[str, Any]]) -> str:
-    """Of the finals. Also: what was committed stayed, segments neither overlap nor repeat."""
+    """The text of the finals. Checks that committed text stayed and segments do not overlap."""
     assert events[-1]["type"] == "done", events[-1]
     finals = [e for e in events if e["type"] == "final"]
     assert [e["segment"] for e in finals] == sorted({e["segment"] for e in finals})
@@ -57,8 +59,8 @@ def heard(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def on_the_bus(heard: Iterable[str], published: Iterable[str]) -> tuple[int, int]:
-    """Return how many final texts that clients heard are missing on the bus, and how many are
-    there that no client heard, or once too often."""
+    """Return how many finals that clients received are missing on the bus, and how many are there
+    that no client received, or once too often."""
     clients, bus = Counter(filter(None, heard)), Counter(filter(None, published))
     return (clients - bus).total(), (bus - clients).total()
 
@@ -66,10 +68,10 @@ def on_the_bus(heard: Iterable[str], published: Iterable[str]) -> tuple[int, int
 def events_compared(
     undisturbed: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]
 ) -> tuple[int, int]:
-    """Return how many events of an undisturbed session are missing, and how many came too often.
+    """Return how many events of an undisturbed session are missing, and how many are surplus.
 
-    Starts and stops of speech and final texts must be the same. Which partial texts there are
-    depends on the load; one that says no more than was told before is one too many.
+    Starts and stops of speech and final texts must be the same. The load determines which partial
+    texts there are; a partial text without new audio counts as surplus.
     """
     lost, doubled = 0, _repeated(found)
     for kind, time in _FIXED.items():
@@ -82,7 +84,7 @@ def events_compared(
 
 
 def _pairs(expected: Sequence[float], there: Sequence[float]) -> int:
-    """Return how many of two ascending rows of times go together."""
+    """Return the number of matching pairs of two ascending lists of times."""
     pairs = at = 0
     for time in expected:
         while at < len(there) and there[at] < time - _SAME_MS:
@@ -93,7 +95,7 @@ def _pairs(expected: Sequence[float], there: Sequence[float]) -> int:
 
 
 def _repeated(events: Sequence[dict[str, Any]]) -> int:
-    """Return how many partial texts were told up to there, or beyond, before."""
+    """Return the number of partials up to a time that an earlier event had already reached."""
     told: dict[int, float] = {}
     repeated = 0
     for event in events:

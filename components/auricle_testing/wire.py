@@ -1,4 +1,4 @@
-"""What a client writes to its socket: the handshake and WebSocket frames, as bytes."""
+"""A client's handshake and WebSocket frames, as bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def handshake(path: str) -> bytes:
 
 
 def frame(opcode: int, payload: bytes, *, fin: bool = True) -> bytes:
-    """Return one frame of a client. Its mask is zero, which is valid and leaves it readable."""
+    """Return one frame of a client. Its mask is zero: valid, and the frame stays readable."""
     head = bytes([(0x80 if fin else 0) | opcode])
     size = len(payload)
     if size < 126:

@@ -21,12 +21,12 @@ from livekit.plugins import deepgram, openai
 _FRAME_SECONDS = 0.02
 # After each recording: long enough for every plug-in's end of turn.
 _SILENCE_SECONDS = 1.5
-# Some plug-ins keep their connection until the agent leaves, which it does when no more is said.
+# Some plug-ins keep their connection until the agent leaves. It leaves after this silence.
 _QUIET_SECONDS = 6.0
 
 
 def plugin(name: str, url: str) -> stt.STT:
-    """The plug-in as its own documentation has it, but for the address."""
+    """The plug-in as its own documentation configures it, except for the address."""
     socket = url.replace("http", "ws", 1)
     if name == "openai":
         return openai.STT(
@@ -52,7 +52,7 @@ def frames(paths: list[str]) -> Iterator[rtc.AudioFrame]:
 
 
 async def speak(stream: stt.RecognizeStream, paths: list[str]) -> None:
-    """Push the recordings as fast as they were spoken."""
+    """Push the recordings in real time."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     for number, frame in enumerate(frames(paths)):

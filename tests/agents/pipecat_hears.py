@@ -44,7 +44,7 @@ _TOLD = (
 
 
 def service(name: str, url: str) -> Any:
-    """The service as its own documentation has it, but for the address."""
+    """The service as its own documentation configures it, except for the address."""
     socket = f"{url.replace('http', 'ws', 1)}/v1/realtime"
     if name == "openai":
         return OpenAIRealtimeSTTService(api_key="any", base_url=socket)
@@ -59,7 +59,7 @@ def service(name: str, url: str) -> Any:
 
 
 class Told(FrameProcessor):
-    """Stands behind the service and tells what comes out of it."""
+    """Follows the service in the pipeline and prints its output frames."""
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """See the class."""
@@ -71,7 +71,7 @@ class Told(FrameProcessor):
 
 
 async def spoken(paths: tuple[str, ...]) -> AsyncIterator[Frame]:
-    """The recordings as fast as they were spoken, with what a pipeline's voice activity says."""
+    """The recordings in real time, with the frames of a pipeline's voice activity detector."""
     loop = asyncio.get_running_loop()
     began, number = loop.time(), 0
     for path in paths:

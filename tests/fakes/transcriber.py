@@ -22,7 +22,7 @@ class Scripted:
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.recordings: list[Recording] = []
-        self.heard = 1.0  # seconds that are decoded, of which one has text
+        self.heard = 1.0  # decoded seconds; one second has text
 
     async def transcribe(self, recording: Recording) -> Outputs:
         self.asked.set()
@@ -34,4 +34,4 @@ class Scripted:
             await asyncio.Event().wait()
         yield RecordingSegment("ten green apples", 0, 16_000, "English")
         yield Whole(1.0)
-        await asyncio.sleep(0)  # as where processes and sessions are closed
+        await asyncio.sleep(0)  # as in the real one, which closes processes and sessions

@@ -1,4 +1,4 @@
-"""What tests of telephone calls share: a bus that keeps what is published."""
+"""A transcript bus that keeps the published messages, for tests of telephone calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event loop whose time is that of its next timer: no test waits for it."""
+"""An event loop whose clock jumps to the next timer, so that tests do not wait."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Time stands still while anything is ready, and then is that of the next timer."""
+    """Time stands still while any callback is ready, and then jumps to the next timer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def timers(self) -> int:
-        """How many timers are set."""
+        """The number of active timers."""
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         return sum(not timer.cancelled() for timer in scheduled)
 
@@ -34,6 +34,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """The result of `main`, on such a loop. It must not wait for sockets or threads."""
+    """The result of `main` on such a loop. It must not wait for sockets or threads."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""A session over pools that answer from a script: helpers of the session tests."""
+"""A session over pools that answer from a script: helpers for the session tests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ids(text: str) -> tuple[int, ...]:
 
 
 class ScriptedWorkers:
-    """Stands for both pools' endpoints: encodes anything, decodes what `says` returns."""
+    """Stands in for both pools' endpoints: encodes anything, decodes to the text of `says`."""
 
     def __init__(self, says: Callable[[DecodeRequest], str]) -> None:
         self.says = says
@@ -47,7 +47,7 @@ class ScriptedWorkers:
         self.asked = asyncio.Event()  # for a decode
         self.asked_to_encode = asyncio.Event()
         self.hold: asyncio.Event | None = None  # partial decodes and encoding ahead wait for it
-        self.logprob: float | None = None  # of each token, if they are not told apart
+        self.logprob: float | None = None  # the same for each token; None: it identifies the decode
         self.used: list[int] = []
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
@@ -78,7 +78,7 @@ class ScriptedWorkers:
             await self.hold.wait()
         answer = ids(self.says(message))
         forced = len(message.tail) - len(PROMPT.tail(None))
-        # Of each token, one that says in which decode it was generated.
+        # By default, the value of each token identifies the decode that generated it.
         each = -0.01 * len(self.decodes) if self.logprob is None else self.logprob
         logprobs = (each,) * len(answer[forced:]) if message.logprobs else ()
         return DecodeReply(answer[forced:], "stop", 100, 50, 10, logprobs=logprobs)
@@ -130,14 +130,14 @@ def noise(samples: int, seed: int = 0) -> bytes:
 
 
 def counting(request: DecodeRequest) -> str:
-    """One more word per second of audio."""
+    """One word per second of audio."""
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     count = sum(w.length for w in request.windows) // 8
     return "language English<asr_text>" + " ".join(words[:count])
 
 
 async def feed(subject: SessionDriver, total: int, piece: int = GRID) -> list[object]:
-    """Push `total` samples piece by piece, then the end; all events."""
+    """Push `total` samples piece by piece, then the end; returns all events."""
     events = subject.events()
     got: list[object] = [await anext(events)]
     data = noise(total)

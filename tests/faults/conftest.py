@@ -1,4 +1,4 @@
-"""One graph for all tests that disturb it, and what one recording says when nothing does."""
+"""One graph for all tests that disturb it, and the text of a recording without a disturbance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.sessions import spoken
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The full stop comes last: after it there is no graph."""
+    """Run the full stop last: it ends the graph."""
     places = [n for n, item in enumerate(items) if item.path.parent == Path(__file__).parent]
     ours = sorted((items[n] for n in places), key=lambda item: item.path.stem == "test_full_stop")
     for place, item in zip(places, ours, strict=True):
@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def disturbed() -> Iterator[Server]:
     options = (
         "--Common.load_report_seconds=0.5",
-        # On a busy machine a recording in work takes tens of seconds, and so does a start.
+        # On a busy machine, the transcription of a recording takes tens of seconds, and so does a
+        # start.
         "--Frontend.drain_seconds=120",
         "--Frontend.processor_deadline_seconds=120",
         "--Frontend.idle_timeout_seconds=300",
@@ -36,7 +37,7 @@ def disturbed() -> Iterator[Server]:
     )
     with TemporaryDirectory(prefix="auricle-test-") as folder:
         environment = {"TMPDIR": folder}
-        # A frontend that is replaced is found again where it was.
+        # The frontend that replaces another one must have the same address.
         options = (*options, f"--Frontend.port={free_port()}")
         with serving(*options, environment=environment) as running:
             yield running
@@ -46,19 +47,19 @@ def disturbed() -> Iterator[Server]:
 
 @pytest.fixture
 async def server(disturbed: Server) -> Server:
-    """The graph, whole again after what the last test did to it."""
+    """The graph, after it has recovered from the previous test."""
     await whole(disturbed)
     return disturbed
 
 
 @pytest.fixture(scope="package")
 def undisturbed(disturbed: Server) -> str:
-    """The recording's text, from a graph that nothing is done to meanwhile."""
+    """The recording's text, from the undisturbed graph."""
 
     async def alone() -> str:
         await whole(disturbed)  # a test that needs no text may have come first
         return heard(await spoken(disturbed))
 
-    # In a thread of its own: the loop of this one is pytest's.
+    # In a thread of its own: pytest's event loop runs in this one.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, alone()).result()

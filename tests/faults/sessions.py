@@ -1,4 +1,4 @@
-"""One recording in real time, and what must hold of its text whatever happens meanwhile."""
+"""One recording in real time, and the checks that its text must pass despite a fault."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ async def spoken(
     urls: Sequence[str] = (),
     told: Callable[[str], None] = lambda _: None,
 ) -> list[Event]:
-    """The session's events; `reached` is set once `share` of it was sent and there was a partial.
+    """The session's events. `reached` is set after `share` of the audio and a first partial.
 
-    Not at a partial of the time after: there is none if a process hangs then.
+    It does not wait for a partial after `share`: a frozen process would prevent it.
     """
     samples = recordings.samples("kitchen")
     from_seconds = share * len(samples) / recordings.SAMPLE_RATE
@@ -48,7 +48,7 @@ async def spoken(
 
 
 async def until(reached: asyncio.Event, session: asyncio.Task[list[Event]]) -> None:
-    """A session that ends before raises what it raised."""
+    """Wait for `reached`; if the session ends first, its error is raised."""
     waiting = asyncio.create_task(reached.wait())
     await asyncio.wait((waiting, session), return_when=asyncio.FIRST_COMPLETED)
     await cancelled([waiting])
@@ -56,7 +56,7 @@ async def until(reached: asyncio.Event, session: asyncio.Task[list[Event]]) -> N
 
 
 def replaced(server: Server, component: str, old: int) -> bool:
-    """Whether the launcher has started another process in its place."""
+    """Whether the launcher has replaced the process `old`."""
     try:
         return server.component(component).pid != old
     except LookupError:
@@ -64,10 +64,10 @@ def replaced(server: Server, component: str, old: int) -> bool:
 
 
 def check_words(undisturbed: str, found: str) -> None:
-    """None is missing, none is there twice.
+    """Check that no word is missing or duplicated.
 
-    Grid points that load skips are not decoded, so a word that is heard wrongly anyway may be
-    heard wrongly in another way.
+    Under load, grid points are skipped and not decoded, so a word that the model gets wrong may be
+    wrong in another way.
     """
     words = compared(undisturbed, found)
     assert (words.lost, words.doubled) == (0, 0), f"{found!r} instead of {undisturbed!r}"

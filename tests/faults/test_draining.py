@@ -1,4 +1,4 @@
-"""A process told to go leaves nothing cut: no session fails, no word is lost or said twice."""
+"""A draining process interrupts nothing: no session fails, no word is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
 SESSIONS = 3
-TIMES = 5  # the recording is long enough to be in work when the frontend is told to go
+TIMES = 5  # the recording is still in progress when the frontend receives SIGTERM
 
 
 @pytest.mark.deployment
@@ -49,7 +49,7 @@ async def test_a_pool_shrinks_under_running_sessions(
     launcher.scale(component, 1)
     for events in await asyncio.gather(*sessions):
         check_words(undisturbed, heard(events))
-    # It was told, it went by itself, and nobody had to try anything twice because of it.
+    # It drained and ended by itself, and no caller had to retry.
     await eventually(lambda: _gone(server, component), seconds=60)
     said = server.log[logged:]
     assert any(f"{component}-2" in line for line in said)
@@ -58,7 +58,7 @@ async def test_a_pool_shrinks_under_running_sessions(
 
 
 def _tried_again(line: str) -> bool:
-    """Not because a process hung for a moment, as any may on a busy machine."""
+    """A retry for another reason than a process that hung for a moment on a busy machine."""
     again = "attempt" in line or "moves to another processor" in line
     return again and "does not answer" not in line
 
@@ -87,7 +87,7 @@ def test_the_launcher_says_what_would_be_right(server: Server) -> None:
 async def test_a_frontend_ends_sessions_between_segments_and_says_where_to_go_on(
     server: Server, undisturbed: str
 ) -> None:
-    """The launcher starts another one in its place, at the same address."""
+    """The launcher starts a replacement at the same address."""
     started = asyncio.Event()
     session = asyncio.create_task(spoken(server, started))
     await until(started, session)
@@ -99,7 +99,7 @@ async def test_a_frontend_ends_sessions_between_segments_and_says_where_to_go_on
 
 
 async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Server) -> None:
-    """Clients that say nothing hear of it too; what is in work gets its text."""
+    """Silent clients receive the notice too, and requests in progress receive their text."""
     address = server.url.replace("http", "ws")
     async with (
         websockets.connect(f"{address}/v1/audio/stream") as idle,
@@ -133,7 +133,7 @@ async def test_a_frontend_cuts_an_open_turn_before_its_time_is_over(server: Serv
         address = frontend.url.replace("http", "ws")
         async with websockets.connect(f"{address}/v1/realtime") as speaking:
             assert json.loads(await speaking.recv())["type"] == "session.created"
-            await speak(speaking, "hello")  # and no pause, so the turn stays open
+            await speak(speaking, "hello")  # without a pause, so that the turn stays open
             frontend.process.send_signal(signal.SIGTERM)
             events = await until_closed(speaking)
         assert speaking.close_code == 1012
@@ -142,7 +142,7 @@ async def test_a_frontend_cuts_an_open_turn_before_its_time_is_over(server: Serv
 
 
 async def until_closed(socket: websockets.ClientConnection) -> list[Event]:
-    """What was still said; any close code but 1000 is an error to the library."""
+    """The remaining messages; to the library, any close code but 1000 is an error."""
     received: list[Event] = []
     with contextlib.suppress(websockets.ConnectionClosedError):
         async for message in socket:
@@ -151,7 +151,7 @@ async def until_closed(socket: websockets.ClientConnection) -> list[Event]:
 
 
 async def speak(socket: websockets.ClientConnection, name: str) -> None:
-    """Until its turn is open."""
+    """Send audio until the turn is open."""
     pcm = soxr.resample(recordings.samples(name), 16_000, 24_000)
     for packet in np.array_split(np.round(pcm * 32767).astype("<i2"), 20):
         audio = base64.b64encode(packet.tobytes()).decode()

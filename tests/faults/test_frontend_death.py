@@ -1,4 +1,4 @@
-"""A frontend that is killed costs its clients a moment: no word, and no event twice."""
+"""A killed frontend costs its clients a moment: no word is lost, no event is repeated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auricle_testing.transcripts import heard
 from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
-SHARE = 0.4  # of the session, before its frontend is killed
+SHARE = 0.4  # the part of the session before its frontend is killed
 
 
 async def test_a_client_goes_on_at_the_frontend_that_is_started_in_its_place(
@@ -31,7 +31,7 @@ async def test_a_client_goes_on_at_the_frontend_that_is_started_in_its_place(
 
 async def test_a_client_goes_on_at_another_frontend(server: Server, undisturbed: str) -> None:
     reached, lines = asyncio.Event(), list[str]()
-    # It was killed, and `frontend_beside` says so at its end.
+    # The test kills it, which `frontend_beside` reports at its end.
     with (
         pytest.raises(AssertionError, match="did not end cleanly"),
         frontend_beside(server) as other,

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.end_to_end
 
 
 async def two_each(server: Server, *components: str) -> Launcher:
-    """Wait until two replicas of each are ready; the other tests' fixture takes them back."""
+    """Wait until each has two ready replicas; the other tests' fixture removes them again."""
     launcher = Launcher(server)
     for component in components:
         launcher.scale(component, 2)
@@ -31,7 +31,7 @@ async def two_each(server: Server, *components: str) -> Launcher:
 
 
 class Spoken:
-    """A session in progress, of which it is known which replicas it uses."""
+    """A session in progress, and the replicas that it uses."""
 
     def __init__(self, server: Server, *components: str) -> None:
         self._in_use = {component: InUse(server, component) for component in components}
@@ -52,7 +52,7 @@ async def test_a_session_leaves_workers_that_are_frozen(server: Server, undistur
     for victim in victims:
         await freeze(victim)
     check_words(undisturbed, heard(await one.session))
-    # Nobody continues them: the launcher ends them.
+    # The test does not resume them, so the launcher ends them.
     await eventually(lambda: not any(v.is_running() for v in victims), seconds=60)
     ended = r"^{}(-\d+)? .*has not answered for"
     for component in ("EncodeWorker", "PdWorker"):
@@ -76,7 +76,7 @@ async def test_a_session_leaves_a_processor_that_is_frozen(
 
 @of_vllms_process
 async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: str) -> None:
-    """Killed alone, as for its memory: its PD worker says so, and ends."""
+    """Only the engine is killed, as by the OOM killer; its PD worker reports that and ends."""
     await two_each(disturbed, "PdWorker")
     logged = len(disturbed.log)
     one = Spoken(disturbed, "PdWorker")
@@ -93,7 +93,7 @@ async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: s
 
 
 def said(server: Server, since: int) -> str:
-    """The log since then; the last words of a process may still be on their way."""
+    """The log since then; a process may still be writing its last lines."""
     return "\n".join(server.log[since:])
 
 

@@ -1,4 +1,4 @@
-"""SIGTERM to `auricle serve`: what is in work gets its text, and everything ends in order.
+"""SIGTERM to `auricle serve`: requests in progress get their text, and all processes end in order.
 
 The graph is gone afterwards, so this is the last test of the folder (see conftest.py).
 """
@@ -24,11 +24,11 @@ from tests.faults.sessions import check_words
 
 pytestmark = pytest.mark.end_to_end
 PACKET = recordings.SAMPLE_RATE // 10
-TIMES = 8  # the recording is long enough to be in work when the graph is told to stop
+TIMES = 8  # the recording is still in progress when the graph receives SIGTERM
 
 
 async def speak(socket: websockets.ClientConnection) -> None:
-    """In real time, again and again, until the server has had enough."""
+    """Send the recording in real time, repeatedly, until the server ends the session."""
     await socket.send(json.dumps({"type": "start", "sample_rate": recordings.SAMPLE_RATE}))
     pcm = np.round(np.tile(recordings.samples("kitchen"), 4) * 32767).astype("<i2")
     loop = asyncio.get_running_loop()
@@ -39,7 +39,7 @@ async def speak(socket: websockets.ClientConnection) -> None:
 
 
 async def listen(socket: websockets.ClientConnection, events: list[Event]) -> None:
-    """Until it is closed with another code than 1000."""
+    """Collect the events until the server closes with another code than 1000."""
     with pytest.raises(websockets.ConnectionClosedError):
         async for message in socket:
             events.append(json.loads(message))
@@ -67,7 +67,7 @@ async def test_sessions_and_recordings_end_before_the_graph_does(
             answer = await recording
         await cancelled([speaking])
     assert (events[-1]["type"], socket.close_code) == ("going_away", 1012)
-    # It was cut between two segments, and has the text of all that was said before.
+    # It was cut between two segments, and has the text of all audio before the cut.
     text = " ".join(e["text"] for e in events if e["type"] == "final" and e["text"])
     assert text
     said = (undisturbed.split() * 4)[: len(text.split())]

@@ -1,4 +1,4 @@
-"""All connections to a pool are lost at once, though its workers are well: a moment, no words."""
+"""A pool loses all connections at once while its workers stay healthy: a delay, no lost words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Way = Callable[[Server, str], AbstractAsyncContextManager[Proxy | UnixProxy]]
 
 @pytest.fixture
 async def server(disturbed: Server, undisturbed: str) -> Server:
-    """The graph with a processor that has called nobody yet, so that all calls pass the proxies."""
+    """The graph with a processor that has made no calls yet, so that all calls use the proxies."""
     assert undisturbed
     await whole(disturbed)
     caller = disturbed.component("Processor")
@@ -34,9 +34,9 @@ async def server(disturbed: Server, undisturbed: str) -> Server:
 
 @asynccontextmanager
 async def over_the_request_plane(server: Server, component: str) -> AsyncIterator[Proxy]:
-    """Calls as between machines, by a proxy, too."""
+    """Route calls over the request plane, as between machines, through a proxy."""
     records = Records(server.discovery)
-    # A worker that another test has killed is listed for some seconds more.
+    # Discovery lists a worker that another test has killed for some more seconds.
     await eventually(lambda: len(records.addresses(component)) == 1, seconds=60)
     ((instance, (host, port)),) = records.addresses(component).items()
     proxy = Proxy(host, port)
@@ -74,6 +74,6 @@ async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
         proxy.cut()
         check_words(undisturbed, heard(await session))
         assert proxy.connections_made > made
-    # That a socket is lost is known before the next call, which may be the first to need another.
+    # The caller notices a lost socket before its next call, which may be the first to reconnect.
     if way is over_the_request_plane:
         assert "answers a probe again" in "\n".join(server.log[logged:])

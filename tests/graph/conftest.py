@@ -1,4 +1,4 @@
-"""One graph for all tests that leave it as it is."""
+"""One graph for all tests that leave it unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from auricle_testing.server import Server, free_port, frontend_beside, serving
 
 @pytest.fixture(scope="package")
 def wyoming_port() -> int:
-    """Where the graph's frontend speaks Wyoming."""
+    """The port of Wyoming on the graph's frontend."""
     return free_port()
 
 
@@ -27,7 +27,7 @@ def server(wyoming_port: int) -> Iterator[Server]:
 
 @pytest.fixture(scope="package")
 def grpc_address(server: Server) -> Iterator[str]:
-    """Where one more frontend of the graph takes gRPC calls."""
+    """The gRPC address of one more frontend of the graph."""
     port = free_port()
     with frontend_beside(server, f"--Frontend.grpc_port={port}"):
         yield f"127.0.0.1:{port}"

@@ -1,6 +1,7 @@
 """Agent frameworks' own packages, unmodified, over a recorded conversation on the real graph.
 
-They run in an environment of their own (`make agents-env`), all at once: they speak in real time.
+They run in an environment of their own (`make agents-env`), concurrently, because they stream in
+real time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Told = list[tuple[str, str]]  # kind and text of each event
 
 @pytest.fixture(scope="module")
 def url(server: Server) -> Iterator[str]:
-    """A frontend that serves the models' names which the frameworks ask for by default."""
+    """A frontend that serves the model names that the frameworks request by default."""
     names = "--Frontend.model_aliases=[nova-3,nova-3-general,flux-general-en]"
     with frontend_beside(server, "--Frontend.model_presets=[openai]", names) as frontend:
         yield frontend.url
@@ -50,7 +51,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def heard(url: str, spoken: list[Path]) -> dict[str, Told]:
-    """What every plug-in told its agent."""
+    """The events that each plug-in gave its agent."""
     return asyncio.run(_all_heard(url, spoken))
 
 
@@ -100,7 +101,7 @@ def test_livekits_agents_hear_turns(heard: dict[str, Told], way: str) -> None:
     told = heard[way]
     kinds = [kind for kind, _ in told]
     assert jiwer.wer(" ".join(map(recordings.words, SAID)), " ".join(texts(told))) <= 0.2
-    # A start of speech is what interrupts an agent that speaks.
+    # A start of speech interrupts a speaking agent.
     assert kinds.count("start_of_speech") == kinds.count("end_of_speech") >= len(SAID)
     assert kinds.index("start_of_speech") < kinds.index("interim_transcript")
     assert kinds.index("interim_transcript") < kinds.index("final_transcript")

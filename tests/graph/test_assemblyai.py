@@ -25,7 +25,7 @@ EVENTS = streaming.RealTimeEvents
 
 
 class Listener:
-    """An official client, and what it was told."""
+    """An official client and its events."""
 
     def __init__(self, server: Server) -> None:
         options = streaming.RealTimeTranscriberOptions(

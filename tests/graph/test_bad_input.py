@@ -1,4 +1,4 @@
-"""Bad clients get a clear error, their resources are freed, and nobody else notices."""
+"""Bad clients get a clear error, their resources are freed, and other sessions are unaffected."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ def connection(server: Server) -> websockets.connect:
 
 
 async def converse(server: Server, *messages: str | bytes) -> tuple[list[dict], int]:
-    """Send messages, return all answers and the close code."""
+    """Send messages; return all answers and the close code."""
     async with connection(server) as socket:
         answers = []
         with contextlib.suppress(websockets.ConnectionClosed):
@@ -76,7 +76,7 @@ async def said(server: Server, name: str) -> str:
 
 
 async def test_nobody_else_notices(server: Server) -> None:
-    """A live session beside all that follows, from its begin to its end, comes out as alone."""
+    """The text of a live session during all these errors is the same as without them."""
     alone = await said(server, "kitchen")
     bystander = asyncio.create_task(said(server, "kitchen"))
     while not bystander.done():
@@ -115,7 +115,7 @@ async def test_ten_seconds_of_silence_have_no_words(server: Server) -> None:
 
 
 async def send_an_oversized_frame(server: Server) -> int | None:
-    """The close code."""
+    """Return the close code."""
     async with connection(server) as socket:
         await socket.send(START)
         with pytest.raises(websockets.ConnectionClosed):
@@ -130,7 +130,7 @@ async def test_an_oversized_frame_is_refused(server: Server) -> None:
 
 
 async def vanish(server: Server) -> None:
-    """In the middle of a session, without a close frame."""
+    """Abort the connection in the middle of a session, without a close frame."""
     socket = await connection(server)
     await socket.send(START)
     assert json.loads(await socket.recv())["type"] == "ready"
@@ -140,7 +140,8 @@ async def vanish(server: Server) -> None:
 
 
 async def test_clients_that_connect_and_leave_at_once_keep_nobody_out(server: Server) -> None:
-    """More of them than there may be sessions, faster than an unused admission expires."""
+    """Such clients outnumber the permitted sessions, and arrive faster than unused admissions
+    expire."""
     for _ in range(100):
         async with connection(server):
             pass

@@ -1,4 +1,4 @@
-"""The `auricle` command as a user types it, towards a graph that runs."""
+"""The `auricle` command as a user types it, against a running graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_transcribe_prints_the_words(server: Server) -> None:
 
 
 def in_process(*arguments: str) -> Result:
-    """The command without a process of its own, whose imports would take seconds."""
+    """Run the command in this process; its imports in a new one would take seconds."""
     with ThreadPoolExecutor(1) as thread:  # the event loop of this thread is pytest's
         return thread.submit(CliRunner().invoke, main, arguments).result()
 
@@ -59,7 +59,7 @@ def test_json_prints_every_event_as_a_line(server: Server) -> None:
 
 
 def test_live_shows_text_as_it_comes(server: Server) -> None:
-    # Long enough that there are more than two, though some are skipped while a process hangs.
+    # Long enough for more than two partials, even if a process hangs and some are skipped.
     done = in_process("transcribe", str(recordings.path("kitchen")), "--url", server.url, "--live")
     lines = done.stdout.splitlines()
     assert len(lines) >= 3
@@ -84,7 +84,7 @@ def test_the_demo_says_where_it_can_be_run(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
-# `sounddevice` whose microphone hears a recording in real time, and then silence.
+# A fake `sounddevice`: its microphone yields a recording in real time, and then silence.
 SOUND_CARD = """
 import itertools, time, wave
 
@@ -165,6 +165,6 @@ def test_a_microphone_is_heard_until_ctrl_c(server: Server, tmp_path: Path) -> N
 def test_a_mistake_is_one_clear_line(arguments: list[str], said: str) -> None:
     done = in_process(*arguments)
     assert (done.exit_code, done.stdout) == (1, "")
-    assert isinstance(done.exception, SystemExit)  # what else it raised would be a traceback
+    assert isinstance(done.exception, SystemExit)  # any other exception would print a traceback
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""The client library against the real graph: what a program that imports it gets."""
+"""The client library, as a program imports it, against the real graph."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ async def test_every_message_on_the_wire_is_as_published(server: Server) -> None
     seen = set()
     for field in ({"chunk_ms": 320}, {"mood": "good"}):
         async with asyncio.timeout(DEADLINE_SECONDS), websockets.connect(url) as socket:
-            # A session that is refused is closed before its client is heard out.
+            # The server closes a rejected session before the client has sent everything.
             with suppress(websockets.ConnectionClosedError):
                 await socket.send(json.dumps({"type": "start", "sample_rate": 16_000, **field}))
                 await socket.send(HELLO.astype("<i2").tobytes())
@@ -187,7 +187,7 @@ async def test_a_browser_gets_the_words(server: Server, tmp_path: Path) -> None:
 
 
 def a_sound_card() -> types.ModuleType:
-    """`sounddevice` whose microphone hears a recording, and then silence."""
+    """A fake `sounddevice` whose microphone yields a recording, and then silence."""
     module = types.ModuleType("sounddevice")
 
     class Stream:
@@ -201,7 +201,7 @@ def a_sound_card() -> types.ModuleType:
         def __exit__(self, *_: object) -> None: ...
 
         def read(self, _samples: int) -> tuple[bytes, bool]:
-            time.sleep(0.02)  # the device's own pace, a little faster than a real one's
+            time.sleep(0.02)  # the device's pace, a little faster than a real one's
             return next(self._left).tobytes(), False
 
     module.RawInputStream = Stream  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Deepgram's API, live, in turns and for recordings, with the official client, unmodified."""
+"""Deepgram's API with the official client, unmodified: live, with turns, and for recordings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def send(connection: Any, audio: bytes) -> None:
 
 
 async def rest(connection: Any) -> list[Any]:
-    """The messages that follow, to the session's end."""
+    """The remaining messages of the session."""
     async with asyncio.timeout(120):
         return [message async for message in connection]
 
@@ -77,7 +77,7 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server) -> None:
 
 
 def check_words(message: Any) -> None:
-    """What holds for the words of any `Results`: times of decodes, and the model's confidence."""
+    """Check the words of any `Results`: times of decodes, and the model's confidence."""
     (told,) = message.channel.alternatives
     assert " ".join(word.punctuated_word for word in told.words) == told.transcript
     times = [time for word in told.words for time in (word.start, word.end)]
@@ -140,7 +140,7 @@ async def test_finalize_gives_the_text_at_once_and_the_session_goes_on(server: S
         first = text(messages)
         assert first
         await connection.send_keep_alive()
-        await connection.send_finalize()  # in silence: there is nothing to be told
+        await connection.send_finalize()  # during silence, so the result is empty
         empty = await connection.recv()
         assert empty.from_finalize and not text([empty])
         await send(connection, pcm("hello"))
@@ -168,7 +168,7 @@ def deepgram_client(server: Server) -> Any:
 
 
 async def transcribed(server: Server, name: str, audio: bytes) -> str:
-    """What OpenAI's API says of a recording."""
+    """The text of a recording from OpenAI's API."""
     async with httpx.AsyncClient(base_url=server.url, timeout=ANSWER_SECONDS) as client:
         answer = await client.post(
             "/v1/audio/transcriptions", data={"model": "demo"}, files={"file": (name, audio)}
@@ -177,7 +177,7 @@ async def transcribed(server: Server, name: str, audio: bytes) -> str:
 
 
 async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
-    """Two recordings with a silence between them, which ends a turn and is announced before."""
+    """Two recordings with a silence between them, which ends a turn and is announced first."""
     own = " ".join(
         [
             [e async for e in stream_file(server.url, recordings.samples(name), live=False)][-1][
@@ -207,7 +207,7 @@ async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
     assert [turn.turn_index for turn in ends] == list(range(len(ends)))
     assert told[0].event == "StartOfTurn"
     for before, turn in pairwise(told):
-        # The graph's turn model says how sure one may be, which differs between kinds of CPUs.
+        # The graph's turn model computes the confidence, which differs between kinds of CPUs.
         if turn.event == "EndOfTurn" and 0.7 <= turn.end_of_turn_confidence < 0.9:
             assert (before.event, before.transcript) == ("EagerEndOfTurn", turn.transcript)
         assert turn.event != "TurnResumed" or before.event == "EagerEndOfTurn"
@@ -229,7 +229,7 @@ async def test_a_recording_has_the_words_that_it_has_by_openais_api(server: Serv
 
 
 async def test_each_channel_of_a_recording_has_its_own_words(server: Server) -> None:
-    """Through the real decoding process, whose word on how many there are is believed."""
+    """The real decoding process reports the number of channels."""
     first, second = recordings.samples("hello"), recordings.samples("station")
     both = np.zeros((max(len(first), len(second)), 2), np.float32)
     both[: len(first), 0], both[: len(second), 1] = first, second

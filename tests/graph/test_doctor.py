@@ -1,4 +1,4 @@
-"""`auricle doctor` on a deployment that is well, and who may ask."""
+"""`auricle doctor` on a healthy deployment, and its access control."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def watches(server: Server) -> int:
 
 
 def _target(link: Path) -> str:
-    """What a descriptor is of; nothing if it was closed meanwhile."""
+    """The target of a descriptor; empty if it was closed meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         return str(link.readlink())
     return ""
@@ -107,8 +107,8 @@ def _target(link: Path) -> str:
 
 def test_one_diagnosis_is_made_at_a_time(server: Server) -> None:
     """The command waits for its turn; other clients receive a retry time."""
-    # Each answer begins a rest of 2 s, within which the next question comes unless this process
-    # or the server has hung; it does not every time.
+    # After each answer, the server refuses for 2 s. The next request falls into that time unless
+    # this process or the server has hung, which may happen for some of the requests.
     answers = (asked(server) for _ in range(10))
     refused = next((answer for answer in answers if answer.status_code != 200), None)
     assert refused is not None and refused.status_code == 429

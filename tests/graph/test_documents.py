@@ -1,4 +1,4 @@
-"""Commands in the documents do what stands below them (tests/document_commands.py)."""
+"""Commands in the documents produce the output printed below them (tests/document_commands.py)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from tests.document_commands import Example, examples, shell
 pytest.importorskip("riva.client", reason="run make setup-dev")
 pytest.importorskip("tritonclient.grpc", reason="run make setup-dev")
 pytestmark = pytest.mark.end_to_end
-# What the documents call the server, its gRPC port, and a recording of the reader's.
+# The documents' addresses of the server and its gRPC port, and their name of a user's recording.
 _SERVER, _GRPC, _OWN = "127.0.0.1:8080", "127.0.0.1:50051", "hello.wav"
 _NEEDED = ("models", "configs", "graphs", "examples")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a reader's checkout has, and a recording; what commands write is elsewhere."""
+    """A copy of the parts of a checkout that the commands read, with a recording; they write
+    elsewhere."""
     made = tmp_path_factory.mktemp("checkout")
     for name in _NEEDED:
         (made / name).symlink_to(ROOT / name)

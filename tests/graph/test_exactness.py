@@ -1,4 +1,4 @@
-"""The disaggregated path against a single process, and what each chunk of it costs."""
+"""The disaggregated path against a single process, and the cost of each chunk."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BLOCK_SIZE = 32  # configs/demo.yaml
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor's parts in the test's process, calling the server's real workers."""
+    """A processor's parts in the test's process, with calls to the server's real workers."""
 
     settings: ProcessorSettings
     view: CheckpointView
@@ -148,12 +148,13 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
         assert isinstance(event, SegmentPartial)
         after = session.usage.report(0)
         assert after.decodes - before.decodes == 1
-        # The growing window; and once in 8 s the one that was just finished.
+        # The growing window, and once in 8 s also the window that was just finished.
         encoded = after.windows_encoded - before.windows_encoded
         frames = (number + 1) * GRID // 160
         lengths = _new_lengths(frames)
         assert encoded == len(lengths)
-        # The second being spoken, and the one it began in; a window's last frame comes late.
+        # The current second, and the one in which the chunk began; a window's last frame comes
+        # late.
         convolved = after.blocks_convolved - before.blocks_convolved
         assert convolved <= 2 + (len(lengths) - 1)
         moved = after.embedding_bytes_read - before.embedding_bytes_read
@@ -167,7 +168,7 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
         "EncodeWorker", "auricle_encode_worker_windows_encoded_total", state="whole"
     )
     assert whole - whole_before == 7  # 60 s are seven finished windows and a half
-    # One window, its predecessor's rounding to blocks, and the start of the next.
+    # One window, its predecessor's rounding to blocks, and the start of the next one.
     assert max(audio_prefilled) <= geometry.window_embeddings + 2 * BLOCK_SIZE
     third = len(audio_prefilled) // 3
     assert max(audio_prefilled[-third:]) <= max(audio_prefilled[:third]) + BLOCK_SIZE
@@ -176,9 +177,9 @@ async def test_a_minute_costs_the_same_per_chunk_from_start_to_end(
 
 
 def _new_lengths(frames: int) -> list[int]:
-    """Frames of the windows that are new at a decode of `frames`: 64 more than the last one.
+    """Frames of the new windows at a decode of `frames`: 64 more than at the last one.
 
-    A window is finished when its last frame is final, one frame later than it is full.
+    A window is finished when its last frame is final, one frame after it is full.
     """
     before = frames - GRID // 160
     finished = range((before - 1) // 800 if before else 0, (frames - 1) // 800)
@@ -211,13 +212,13 @@ async def test_finished_text_starts_with_all_that_was_committed(processor: Proce
 async def test_missing_windows_are_encoded_again(
     processor: Processor, reference: Reference
 ) -> None:
-    """A PD worker that no longer has a window says so, and the decode goes on."""
+    """A PD worker that has lost a window reports that, and the decode continues."""
     pcm = to_int16(recordings.samples("kitchen"))
     audio = processor.segment("forgetful")
     audio.push(pcm)
     prompt = processor.view.prompt
     recognizer = processor.recognizer("forgetful", "forgetful")
-    # As if these had been read before a restart of the PD worker.
+    # As if the PD worker had read these windows before a restart.
     recognizer._on_pd_worker.update(w.key for w in audio.windows(len(pcm)))
     task = DecodeTask(prompt.head(""), prompt.tail(None), 100, final=True)
     usage = UsageMeter()
@@ -231,7 +232,7 @@ async def test_a_lease_is_released_by_the_read(processor: Processor, server: Ser
     def open_leases() -> float:
         return server.metric("EncodeWorker", "auricle_encode_worker_open_leases")
 
-    # Those of other tests that nobody read under end by their deadline, after 30 s.
+    # Unread leases of other tests end at their deadline, after 30 s.
     await eventually(lambda: open_leases() == 0, seconds=90)
     pcm = to_int16(recordings.samples("hello"))
     audio = processor.segment("leases")
@@ -243,7 +244,7 @@ async def test_a_lease_is_released_by_the_read(processor: Processor, server: Ser
     await recognizer.decode(audio, len(pcm), task, usage)
     recognizer.close()
     assert usage.windows_encoded > 0
-    # Before its deadline, which is 30 s.
+    # Before the lease's deadline of 30 s.
     await eventually(lambda: open_leases() == 0, seconds=20)
 
 
@@ -255,7 +256,7 @@ async def test_an_encode_worker_that_forgot_a_window_is_sent_it_whole(
     audio.push(pcm)
     prompt = processor.view.prompt
     recognizer = processor.recognizer("forgot", "forgot")
-    # As if all of it had been sent before the encode worker was replaced.
+    # As if the processor had sent all blocks before the encode worker was replaced.
     instance = await recognizer._encoder.placement.instance()
     recognizer._encoder._sent.arrived(instance, audio.windows(len(pcm)))
     task = DecodeTask(prompt.head(""), prompt.tail(None), 100, final=True)
@@ -269,7 +270,7 @@ async def test_an_encode_worker_that_forgot_a_window_is_sent_it_whole(
 async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset_of_a_minute(
     reference: Reference,
 ) -> None:
-    """Finished seconds and finished windows are reused by key, as the workers do."""
+    """Finished seconds and finished windows are reused by key, as in the workers."""
     checkpoint = open_checkpoint(MODEL)
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     pcm = to_int16(recordings.minute())
@@ -296,8 +297,8 @@ async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset_of_a_mi
 async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
     processor: Processor, reference: Reference, server: Server, what: str
 ) -> None:
-    """NIXL lets whoever knows a slot write to it. A wrong header is found by its owner, wrong
-    embeddings by the reader, who has them evicted."""
+    """NIXL lets any process that has a slot's address write to it. The owner detects a wrong
+    header; the reader detects wrong embeddings and has them evicted."""
     tenant = f"overwritten {what}"
     pcm = to_int16(recordings.samples("hello"))
     audio = processor.segment(tenant)
@@ -321,7 +322,7 @@ async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
 
 
 def overwrite(ref: WindowRef, address: int) -> None:
-    """Write zeros over 64 bytes at `address`, as anybody who has a window's ref can."""
+    """Write zeros over 64 bytes at `address`, as any holder of a window's ref can."""
     from nixl._api import nixl_agent, nixl_agent_config
 
     agent = nixl_agent(f"vandal-{ref.key}", nixl_agent_config(enable_prog_thread=True))
@@ -337,6 +338,6 @@ def overwrite(ref: WindowRef, address: int) -> None:
     )
     agent.transfer(handle)
     while (state := agent.check_xfer_state(handle)) == "PROC":
-        time.sleep(0.001)  # NIXL calls nobody back
+        time.sleep(0.001)  # NIXL has no callback
     assert state == "DONE"
     agent.release_xfer_handle(handle)

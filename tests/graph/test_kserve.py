@@ -41,7 +41,7 @@ def int16(samples: Any) -> Any:
 
 
 class Listener:
-    """An official client with a stream, and what it was told."""
+    """An official client with a stream, and its results."""
 
     def __init__(self, address: str) -> None:
         self.client = triton.InferenceServerClient(address)
@@ -54,7 +54,7 @@ class Listener:
         )
 
     def begin(self, samples: Any, datatype: str, sequence: int | str) -> None:
-        """Speak all but the last packet."""
+        """Send all packets but the last."""
         for at in range(0, len(samples) - PACKET, PACKET):
             part = samples[at : at + PACKET]
             self.send(part, datatype, sequence, sequence_start=at == 0)
@@ -64,7 +64,8 @@ class Listener:
         self.send(samples[at:], datatype, sequence, sequence_end=True)
 
     def partials(self, sequences: int) -> list[Any]:
-        """All results, up to the first text of so many open sequences: it may still change."""
+        """All results until each of `sequences` open sequences has a first text that may still
+        change."""
         found: list[Any] = []
         begun: set[str] = set()
         while len(begun) < sequences:
@@ -76,7 +77,7 @@ class Listener:
         return found
 
     def answers(self, sequences: int) -> list[Any]:
-        """All results, up to the last ones of so many sequences."""
+        """All results until the last ones of `sequences` sequences."""
         found: list[Any] = []
         while sequences:
             result, error = self._told.get(timeout=SECONDS)
@@ -107,7 +108,8 @@ def of(results: list[Any], sequence: str) -> list[Any]:
 
 
 async def test_the_words_are_those_of_our_own_protocol(server: Server, grpc_address: str) -> None:
-    """Two sequences at once, of either kind of samples; the same as recordings; and an error."""
+    """Two sequences at once, one for each datatype of samples; the same as recordings; and an
+    error."""
     own = {name: await own_words(server, name) for name in ("hello", "station")}
 
     def streamed() -> list[Any]:
@@ -120,7 +122,7 @@ async def test_the_words_are_those_of_our_own_protocol(server: Server, grpc_addr
         )
         for one in said_by:
             listener.begin(*one)
-        # At the end of its audio a sequence may skip all text that can change.
+        # At the end of its audio a sequence may skip all tentative text.
         results = listener.partials(2)
         for one in said_by:
             listener.finish(*one)

@@ -1,4 +1,4 @@
-"""API keys and limits, each from both sides, with the exact answer."""
+"""API keys and limits: both sides of each limit, and the exact answer."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def impatient(server: Server) -> Iterator[Guarded]:
-    """A frontend with short time-outs, for tests whose client does nothing else but let them pass.
+    """A frontend with short time-outs, for tests whose client only waits for them.
 
-    Any other client may be slower than these on a busy machine.
+    On a busy machine, any other client may be slower than these time-outs.
     """
     with frontend_beside(
         server,
@@ -167,7 +167,7 @@ def test_health_and_metrics_are_open(guarded: Guarded) -> None:
 
 
 async def answer(socket: websockets.ClientConnection) -> dict[str, Any]:
-    """The next message but checkpoints: how many come first is a matter of time."""
+    """The next message that is not a checkpoint: the number of checkpoints before it varies."""
     while True:
         message: dict[str, Any] = json.loads(await socket.recv())
         if message["type"] != "checkpoint":
@@ -182,7 +182,7 @@ async def silent(socket: websockets.ClientConnection) -> None:
 
 
 async def test_a_key_comes_and_goes_while_the_server_runs(guarded: Guarded) -> None:
-    """Its session ends with a reason; one of another key goes on."""
+    """A session of the removed key ends with a reason; a session of another key continues."""
     before = guarded.keys.read_text()
     secret, entry = new_key("guest")
 
@@ -247,7 +247,7 @@ async def test_a_key_has_so_many_sessions_at_once(guarded: Guarded) -> None:
 
 
 def test_a_key_that_has_used_its_audio_waits(guarded: Guarded) -> None:
-    # 0.05 minutes per minute: three seconds are free, less than two times `hello`.
+    # 0.05 minutes per minute: three seconds are free, which is less than twice `hello`.
     assert [guarded.post("slow").status_code for _ in range(2)] == [200, 200]
     answer = guarded.post("slow")
     used = "this API key has used its 0.05 minutes of audio per minute"
@@ -327,7 +327,7 @@ async def test_an_upload_that_stalls_is_ended(impatient: Guarded) -> None:
 
 
 async def test_uploads_in_progress_take_no_complete_ones_place(guarded: Guarded) -> None:
-    """As many as there may be complete ones."""
+    """The test has as many incomplete uploads as there may be complete ones."""
     holding, let_go = asyncio.Semaphore(0), asyncio.Event()
 
     async def body():
@@ -399,7 +399,7 @@ async def test_a_client_that_does_not_read_is_ended_and_told_why(impatient: Guar
         await socket.recv()
 
         async def ask_for_ever() -> None:
-            """Each is answered with the whole configuration; nobody takes the answers."""
+            """The server answers each with the whole configuration; the client reads no answer."""
             prompt = {"prompt": "\N{MUSICAL SYMBOL G CLEF}" * 2_000}
             wanted = {"audio": {"input": {"transcription": prompt}}}
             while True:
@@ -407,7 +407,7 @@ async def test_a_client_that_does_not_read_is_ended_and_told_why(impatient: Guar
 
         asking = asyncio.create_task(ask_for_ever())
         async with asyncio.timeout(60):
-            # In a thread: while it waits for the answer the client goes on asking.
+            # In a thread, so that the client keeps sending while this request waits.
             while await asyncio.to_thread(ended) == before:  # noqa: ASYNC110  another process
                 await asyncio.sleep(0.1)
         await cancelled([asking])
@@ -443,6 +443,6 @@ def test_tls_by_settings(server: Server, tmp_path: Path) -> None:
     settings = (f"--Frontend.tls_certificate={certificate}", f"--Frontend.tls_key={key}")
     with frontend_beside(server, *settings) as frontend:
         assert frontend.url.startswith("https://")
-        # `/health` says 503 until a processor is found.
+        # `/health` answers 503 until the frontend finds a processor.
         health = httpx.get(f"{frontend.url}/health", verify=trusted, timeout=ANSWER_SECONDS)
         assert health.status_code == 200

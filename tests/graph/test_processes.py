@@ -1,4 +1,4 @@
-"""What the processes of a graph say of themselves, and where they listen."""
+"""The status and the listening addresses of a graph's processes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ pytestmark = pytest.mark.end_to_end
 def test_a_process_that_serves_says_that_it_is_well(
     server: Server, component: str, path: str
 ) -> None:
-    """What probes of a container ask."""
+    """These are the paths for a container's probes."""
     port = server.system_ports[component]
     answer = httpx.get(f"http://127.0.0.1:{port}/{path}", timeout=ANSWER_SECONDS)
     assert answer.status_code == 200
 
 
 def test_internal_ports_are_on_loopback(server: Server) -> None:
-    """Where processes find each other in a directory they are on one machine."""
+    """Processes that use file discovery are on one machine."""
     outside: dict[int, list[int]] = {}
     for process in server.processes():
         for connection in process.net_connections("inet"):
             listens = connection.status == psutil.CONN_LISTEN or connection.type != SOCK_STREAM
             if listens and connection.laddr.ip not in ("127.0.0.1", "::1"):
                 outside.setdefault(process.pid, []).append(connection.laddr.port)
-    # But for the publisher of load reports: Dynamo 1.6 binds it to every address.
+    # Except the publisher of load reports: Dynamo 1.6 binds it to every address.
     publishers = {server.component(n).pid for n in ("Processor", "EncodeWorker", "PdWorker")}
     assert outside.keys() <= publishers
     assert all(len(ports) == 1 for ports in outside.values()), outside
@@ -44,7 +44,7 @@ def test_internal_ports_are_on_loopback(server: Server) -> None:
 
 @pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
 async def test_a_worker_reports_its_load(server: Server, component: str) -> None:
-    """A report is of the time since the last one, so that of a worker at rest is all zeros."""
+    """A report covers the time since the last one, so an idle worker reports zeros."""
     prefix = f"auricle_{'encode' if component == 'EncodeWorker' else 'pd'}_worker"
 
     def shown() -> bool:

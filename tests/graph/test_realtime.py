@@ -29,7 +29,7 @@ PACKET = 4_800
 
 @asynccontextmanager
 async def connected(server: Server, **audio: object) -> AsyncIterator[AsyncRealtimeConnection]:
-    """A transcription session with `audio.input` set so."""
+    """A transcription session with these settings of `audio.input`."""
     client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="anything")
     async with client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
         created = await connection.recv()
@@ -48,7 +48,7 @@ async def append(connection: AsyncRealtimeConnection, data: bytes) -> None:
 
 
 async def until(connection: AsyncRealtimeConnection, kind: str) -> list[Any]:
-    """Events up to the first of `kind`."""
+    """Events up to and including the first of `kind`."""
     received: list[Any] = []
     async with asyncio.timeout(120):
         while not received or received[-1].type != kind:
@@ -151,14 +151,15 @@ async def test_every_format_gives_the_words(server: Server, kind: str) -> None:
     if name == "audio/pcm":
         assert jiwer.wer(words, done.transcript) <= WORD_ERRORS
     else:
-        # The bundled model has not heard telephones: this is about hearing speech, not how well.
+        # The bundled model was not trained on telephone audio, so this checks only that words
+        # arrive.
         spoken = set(words.split())
         assert len(spoken & set(done.transcript.split())) >= 0.4 * len(spoken)
 
 
 async def test_partial_text_comes_as_an_event_of_ours(server: Server) -> None:
     partial = "auricle.transcription.partial"
-    # The turn is open until there was one: a processor that hears its end first has none.
+    # Keep the turn open until a partial: after an early commit, the processor sends none.
     async with connected(server, turn_detection=None) as connection:
         await append(connection, resampled_pcm("market").tobytes())
         events = await until(connection, partial)

@@ -1,4 +1,4 @@
-"""A live session goes on after its connection is cut: the same words, and every event once."""
+"""A live session continues after its connection is cut, with the same words and each event once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PCM = (recordings.samples("kitchen") * 32767).astype("<i2")
 
 
 async def spoken(url: str, begun: asyncio.Event | None = None) -> list[Event]:
-    """A live session of two recordings; `begun` is set once it can be resumed."""
+    """A live session of two recordings; `begun` is set as soon as it can be resumed."""
     pause = np.zeros(recordings.SAMPLE_RATE, np.float32)
     samples = np.concatenate([recordings.samples(n) for n in ("station", "kitchen")] + [pause])
     events: list[Event] = []
@@ -40,7 +40,7 @@ async def spoken(url: str, begun: asyncio.Event | None = None) -> list[Event]:
 
 
 async def cut_again_and_again(proxy: Proxy, server: Server, begun: asyncio.Event) -> None:
-    """Each time the session has begun, or been resumed, and has gone on for a while."""
+    """Cut each connection a while after the session has begun or resumed."""
 
     def resumed() -> float:
         return server.metric("Frontend", "auricle_frontend_sessions_resumed_total")
@@ -70,7 +70,7 @@ async def test_a_session_cut_again_and_again_has_the_words_of_one_that_was_not(
         begun = asyncio.Event()
         cutting = asyncio.create_task(cut_again_and_again(proxy, server, begun))
         try:
-            # Beside it, because only what goes through the proxy is cut.
+            # Concurrently: only connections through the proxy are cut.
             undisturbed, events = await asyncio.gather(spoken(server.url), spoken(through, begun))
         finally:
             await cancelled([cutting])
@@ -90,7 +90,7 @@ async def test_a_session_cut_again_and_again_has_the_words_of_one_that_was_not(
 
 
 class Session:
-    """A client that sees every message, and does nothing by itself."""
+    """A client that reads every message, and reacts to none by itself."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self.socket = socket
@@ -113,7 +113,7 @@ def connect(url: str, key: str | None = None, query: str = "?resume=true") -> we
 
 
 async def token(url: str, pcm: np.ndarray = PCM[:64_000], **fields: Any) -> Event:
-    """`resume` of a session's last message before it was left."""
+    """`resume` of a session's last message before the client left."""
     async with connect(url, query="") as socket:
         session = Session(socket)
         await socket.send(json.dumps(START | fields))
@@ -191,7 +191,7 @@ async def test_a_token_is_good_for_its_time(server: Server) -> None:
 
 
 async def test_another_sample_rate_is_resumed_at_the_clients_own_samples(server: Server) -> None:
-    """The audio that the client kept begins before what the server lacks, at its own rate."""
+    """The client counts and resends in its own sample rate, from the token's `from_sample`."""
     pcm = np.repeat(PCM, 3)
     resume = await token(server.url, pcm[:192_000], sample_rate=48_000)
     assert resume["from_sample"] % 3 == 0
@@ -207,7 +207,7 @@ async def test_another_sample_rate_is_resumed_at_the_clients_own_samples(server:
 
 
 async def test_silence_need_not_be_kept(server: Server) -> None:
-    """A client that hears nothing for long is told that it may forget."""
+    """In long silence, checkpoints let the client discard the audio that it has kept."""
     async with connect(server.url, query="") as socket:
         session = Session(socket)
         await socket.send(json.dumps(START))

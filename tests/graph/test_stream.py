@@ -39,7 +39,8 @@ async def test_a_recording_comes_out_as_its_words(server: Server, name: str) -> 
 
 
 def test_nothing_but_the_front_door_can_be_reached_from_elsewhere(server: Server) -> None:
-    """Its processes listen for each other on this machine, and on sockets of their user only."""
+    """The processes listen for each other on loopback, and on sockets that only their user may
+    open."""
     addresses = {
         connection.laddr.ip
         for process in server.processes()
@@ -55,8 +56,8 @@ def test_nothing_but_the_front_door_can_be_reached_from_elsewhere(server: Server
 
 
 async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server) -> None:
-    """Sent in real time, so every grid point is decoded, but for those of a moment in which a
-    process has hung: there are 25."""
+    """The recording has 25 grid points. Real-time audio lets the server decode each one, except
+    while a process hangs."""
     events = [e async for e in stream_file(server.url, recordings.samples("market"), live=True)]
     partials = [e for e in events if e["type"] == "partial"]
     assert len(partials) >= 10
@@ -148,7 +149,7 @@ async def test_the_usage_says_what_the_session_cost(server: Server) -> None:
 
 
 async def test_a_client_held_back_for_long_is_not_given_up(server: Server) -> None:
-    """Ten minutes at once: reading stops long enough for a ping to go unanswered."""
+    """Ten minutes at once: while the server pauses reading, a ping remains unanswered."""
     tone = 0.3 * np.sin(np.arange(600 * recordings.SAMPLE_RATE) / 5)
     start = {"type": "start", "sample_rate": recordings.SAMPLE_RATE}
     address = server.url.replace("http", "ws") + "/v1/audio/stream"
@@ -164,7 +165,8 @@ async def test_a_client_held_back_for_long_is_not_given_up(server: Server) -> No
 
 
 async def test_a_burst_is_answered_to_its_end_before_anything_follows(server: Server) -> None:
-    """As `python -m benchmarks.streaming` hurries; 7.04 s are no multiple of what is held back."""
+    """This is the pace of `python -m benchmarks.streaming`; 7.04 s is not a multiple of the held
+    back audio."""
     samples = recordings.minute()[: 20 * CHUNK]
     fed = await feed(server.url, samples, 60.0, in_a_hurry=(3.2, 10.0), answer_seconds=60.0)
     assert len(fed.chunks) == 9

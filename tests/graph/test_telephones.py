@@ -1,4 +1,4 @@
-"""Telephone calls on a real graph: their text on the transcript bus is that of our own protocol."""
+"""Telephone calls on a real graph: the transcript bus has the same text as our own protocol."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def audiosocket_port() -> int:
 def frontend(
     server: Server, audiosocket_port: int, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Frontend]:
-    """A frontend that publishes what calls say."""
+    """A frontend that publishes the transcripts of calls."""
     nats = Nats(tmp_path_factory.mktemp("nats"))
     nats.start()
     try:
@@ -53,7 +53,7 @@ def frontend(
 
 
 def spoken(name: str) -> np.ndarray:
-    """A recording as a telephone has it."""
+    """A recording at telephone quality."""
     return soxr.resample(recordings.samples(name), recordings.SAMPLE_RATE, RATE)
 
 
@@ -64,7 +64,7 @@ def mu_law(name: str) -> bytes:
 
 
 async def own_words(url: str, audio: bytes, encoding: str, rate: int = RATE) -> str:
-    """What our own protocol makes of the same bytes."""
+    """The text of the same bytes over our own protocol."""
     async with websockets.connect(url.replace("http", "ws") + "/v1/audio/stream") as socket:
         await socket.send(json.dumps({"type": "start", "sample_rate": rate, "encoding": encoding}))
         await socket.send(audio)
@@ -77,7 +77,7 @@ async def own_words(url: str, audio: bytes, encoding: str, rate: int = RATE) -> 
 
 
 async def published(frontend: Frontend, call: str) -> dict[str, str]:
-    """The text of each part of a call, once nothing waits for the bus."""
+    """The text of each part of a call, after all messages are published."""
     server, nats = frontend
     await eventually(lambda: server.metric("Frontend", WAITING) == 0, seconds=60)
     parts: dict[str, list[str]] = {}
@@ -88,9 +88,9 @@ async def published(frontend: Frontend, call: str) -> dict[str, str]:
 
 
 def alike(own: str, text: str) -> bool:
-    """Whether these are the same words, but for some of which the model is not sure.
+    """Whether the words are the same, except some that the model is uncertain about.
 
-    It knows no telephones: at 8000 Hz some words depend on where chunks were decoded.
+    It was not trained on telephone audio: at 8000 Hz some words depend on the chunk boundaries.
     """
     return bool(jiwer.wer(own, text) < 0.5)
 
@@ -154,7 +154,7 @@ async def test_both_channels_of_a_vapi_call_have_the_words_of_our_own_protocol(
 ) -> None:
     rate = recordings.SAMPLE_RATE
     sides = [to_int16(recordings.samples(name)) for name in ("hello", "station")]
-    longest = max(map(len, sides)) + 2 * rate  # each ends with a silence, as speech ends
+    longest = max(map(len, sides)) + 2 * rate  # each ends with silence, which ends its last segment
     sides = [np.pad(side, (0, longest - len(side))) for side in sides]
     audio = np.stack(sides, axis=1).tobytes()
     async with asyncio.timeout(120):

@@ -1,4 +1,4 @@
-"""The transcript bus over a real NATS server, its absence and its restart included."""
+"""The transcript bus over a real NATS server, including outages and restarts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def final(text: str, segment: int = 0) -> SegmentFinal:
 
 
 class Bus:
-    """A bus and its numbers."""
+    """A bus and its metrics."""
 
     def __init__(self, address: str, max_queued: int = 100) -> None:
         self.registry = CollectorRegistry()
@@ -64,7 +64,7 @@ class Bus:
 
 
 async def stored(address: str) -> list[tuple[str, Any]]:
-    """Everything in the stream: (subject, message)."""
+    """All messages in the stream: (subject, message)."""
     connection = await nats.connect(address, connect_timeout=ANSWER_SECONDS)
     try:
         stream = connection.jetstream(timeout=ANSWER_SECONDS)

@@ -1,4 +1,4 @@
-"""`POST /v1/audio/transcriptions` with the official client, and with what no client sends."""
+"""`POST /v1/audio/transcriptions` with the official client, and requests that it never sends."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_an_answered_recording_counts_as_done(
 
 
 async def test_the_words_are_those_of_a_session(client: openai.OpenAI, server: Server) -> None:
-    """One part is decoded just as a segment of a live session is, context aside."""
+    """Except for the context, one part is decoded exactly like a segment of a live session."""
     stream = stream_file(server.url, recordings.samples("hello"), live=False)
     events = [event async for event in stream]
     path = recordings.path("hello")
@@ -77,9 +77,9 @@ async def test_the_words_are_those_of_a_session(client: openai.OpenAI, server: S
 async def test_a_long_recording_has_no_word_that_a_session_has_not(
     client: openai.OpenAI, server: Server
 ) -> None:
-    """Whatever the response: sentences are cut and decoded as those of a session are.
+    """For each response format, a recording is segmented and decoded like a live session.
 
-    At one of these repetitions the checkpoint invents words if it hears two sentences in one.
+    At one of these repetitions, the checkpoint invents words if two sentences are in one segment.
     """
     samples = np.tile(recordings.samples("market"), 8)
     events = [event async for event in stream_file(server.url, samples, live=False)]
@@ -274,7 +274,8 @@ async def test_a_cancelled_upload_leaves_nothing_behind(server: Server, tmp_path
 
 
 async def test_bombs_change_nothing_for_a_recording_beside_them(server: Server) -> None:
-    """A million packets are refused; hours of silence are decoded while another has its text."""
+    """A million packets are rejected; hours of silence are decoded while another request gets its
+    text."""
     url = f"{server.url}/v1/audio/transcriptions"
 
     async def post(http: httpx.AsyncClient, name: str, data: bytes) -> httpx.Response:

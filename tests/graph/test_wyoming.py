@@ -1,4 +1,4 @@
-"""Wyoming, the protocol of Home Assistant, with its own client, unmodified."""
+"""Wyoming, Home Assistant's protocol, with its own client, unmodified."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def connected(port: int) -> AsyncIterator[AsyncTcpClient]:
 
 
 async def say(client: AsyncTcpClient, audio: bytes, **asked: Any) -> None:
-    """As Home Assistant's speech-to-text does: everything is sent before anything is read."""
+    """Like Home Assistant's speech-to-text, send everything before reading anything."""
     await client.write_event(Transcribe(**asked).event())
     await client.write_event(AudioStart(**FORMAT).event())
     for start in range(0, len(audio), 2_048):
@@ -54,7 +54,7 @@ async def say(client: AsyncTcpClient, audio: bytes, **asked: Any) -> None:
 
 
 async def heard(client: AsyncTcpClient) -> list[Event]:
-    """What one utterance is answered with."""
+    """The answers to one utterance."""
     events: list[Event] = []
     while not events or events[-1].type not in ("transcript-stop", "error"):
         event = await client.read_event()

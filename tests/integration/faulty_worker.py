@@ -1,4 +1,4 @@
-"""vLLM's worker on a device that fails in one way, for tests without such a device."""
+"""vLLM's worker on a device with one injected fault, for tests without such a device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from auricle.workers.pd.vllm.device_worker import DeviceWorker
 
-FAILS = "fails"  # what the name of a request begins with whose pass fails
+FAILS = "fails"  # prefix of the names of requests whose pass fails
 _FULL = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of "
     "which 1.50 GiB is free. Of the allocated memory 29.00 GiB is allocated by PyTorch."
@@ -21,14 +21,14 @@ _ILLEGAL = (
 
 
 class FullDevice(DeviceWorker):
-    """Has no memory for the weights."""
+    """Fails to allocate memory for the weights."""
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         raise torch.OutOfMemoryError(_FULL)
 
 
 class FailingDevice(DeviceWorker):
-    """Fails a pass for good, and then does not answer who wants to tidy up."""
+    """Fails a pass permanently, and then does not respond during cleanup."""
 
     def execute_model(self, scheduler_output: Any) -> Any:
         if any(new.req_id.startswith(FAILS) for new in scheduler_output.scheduled_new_reqs):

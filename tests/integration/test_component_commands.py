@@ -1,4 +1,4 @@
-"""Commands that end before a graph starts: what a component needs, and mistakes."""
+"""Commands that end before a graph starts: requirements of a component, and mistakes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_component_that_cannot_start_says_why_in_one_clear_line() -> None:
     assert "Traceback" not in done.stderr
 
 
-# Run before a command. Any attempt to connect ends it.
+# Runs before a command; any attempt to connect ends the process.
 NO_CONNECTION = """
 import os, sys
 sys.addaudithook(lambda event, _: event == "socket.connect" and os._exit(3))
@@ -51,7 +51,7 @@ RUN = "from auricle.cli import main\nmain()"
     ],
 )
 def test_what_a_component_needs_is_checked_without_serving(name: str, before: str) -> None:
-    """It is not vLLM, but for PD workers that run it."""
+    """Only PD workers that run vLLM need it."""
     code = NO_CONNECTION + before + RUN
     command = [sys.executable, "-c", code, "component", "-f", "configs/demo.yaml", "--check"]
     done = subprocess.run(
@@ -101,7 +101,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path) -> None:
         text=True,
         timeout=READY_SECONDS,
         check=False,
-        # No byte may be written to a file, as on a disk that is full.
+        # No byte may be written to a file, as on a full disk.
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
     )
     assert done.returncode == 1

@@ -1,6 +1,7 @@
 """vLLM with our model, connector and scheduler.
 
-Drafts, what stays in the KV cache, and against transformers: the same requests, the same tokens.
+The tests cover drafts and the KV cache, and compare vLLM with transformers: the same requests give
+the same tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def checkpoint() -> ModelCheckpoint:
 
 @pytest.fixture(scope="module")
 def slab(checkpoint: ModelCheckpoint) -> Slab:
-    """That of both engines. Other tests' graphs have slabs in host memory."""
+    """The slab of both engines. Other tests' graphs have slabs in host memory."""
     return landing_slab(checkpoint, "device", 128)
 
 
@@ -68,7 +69,7 @@ async def bench(checkpoint: ModelCheckpoint, slab: Slab) -> AsyncIterator[Bench[
 
 
 def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
-    """The windows of a segment at each decode as it grows, by name; in slots from `slot` on."""
+    """The windows of a growing segment at each decode, by name; their slots begin at `slot`."""
     encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
     pcm = to_int16(recordings.samples(GROWING))
     audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
@@ -91,7 +92,7 @@ def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
 async def plain(
     checkpoint: ModelCheckpoint, slab: Slab, bench: Bench[VllmEngine]
 ) -> AsyncIterator[Bench[TransformersEngine]]:
-    """The same windows in the same slab, without vLLM."""
+    """An engine without vLLM on the same windows in the same slab."""
     options = TransformersOptions("float32", "cpu", 1, 1024, 4, 64)
     engine = await asyncio.to_thread(TransformersEngine, checkpoint, options, slab)
     yield Bench(engine, bench.prompt, bench.windows)
@@ -99,7 +100,7 @@ async def plain(
 
 
 def drafts(tokens: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    """Drafts that are right, wrong in one place, or nonsense."""
+    """Drafts that are correct, wrong in one place, or unrelated."""
     middle = len(tokens) // 2
     other = tokens[0]
     return {
@@ -134,7 +135,7 @@ async def test_a_window_may_stand_in_a_prompt_twice(bench: Bench[VllmEngine]) ->
 async def test_a_right_draft_takes_a_pass_for_eight_tokens(bench: Bench[VllmEngine]) -> None:
     plain = await bench.decode("kitchen")
     drafted = await bench.decode("kitchen", plain.tokens[:-1])
-    # Each pass, that of the prompt too, verifies eight drafted tokens and gives one more.
+    # Each pass, including the one of the prompt, verifies eight drafted tokens and adds one.
     assert drafted.steps == -(-len(plain.tokens) // 9)
     assert drafted.accepted_tokens == drafted.draft_tokens
 
@@ -170,7 +171,7 @@ async def test_log_probabilities_change_no_token_of_anybody(bench: Bench[VllmEng
     assert [d.tokens for d in together] == [alone[name].tokens for name in (*names, *names)]
     for decoded in together[: len(names)]:
         assert len(decoded.logprobs) == len(decoded.tokens)
-        # The likeliest token of each place, of some thousand.
+        # The most likely of some thousand tokens at each position.
         assert all(-7.0 < logprob <= 0.0 for logprob in decoded.logprobs)
     assert all(decoded.logprobs == () for decoded in together[len(names) :])
 
@@ -263,10 +264,10 @@ async def test_an_aborted_draft_leaves_the_engine_well(bench: Bench[VllmEngine])
     async with asyncio.timeout(120):
         while aborted < 3:
             before = bench.engine.state.step_seconds
-            # Of no use, so there are as many steps as without one.
+            # The draft is useless, so there are as many steps as without one.
             job = asyncio.create_task(bench.decode("market", drafts(plain.tokens)["nonsense"]))
-            # It changes with every step. All may be over within a tenth of a second, and before
-            # this process has seen one of them: then it is tried again.
+            # It changes with every step. All steps may end within a tenth of a second, before this
+            # process has seen one of them; in that case, the test tries again.
             while bench.engine.state.step_seconds == before and not job.done():  # noqa: ASYNC110
                 await asyncio.sleep(0)
             job.cancel()
@@ -283,7 +284,8 @@ async def test_a_prompt_that_leaves_no_room_for_output_is_refused(bench: Bench[V
 
 
 async def test_nobody_can_connect_to_the_engines_process(bench: Bench[VllmEngine]) -> None:
-    """Whoever could would fill its descriptors, and PyTorch ends a process that has none left."""
+    """A process that could connect would exhaust its descriptors, and PyTorch then ends the
+    process."""
     engine = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in p.name()]
     found = [c.laddr for p in engine for c in p.net_connections("tcp") if c.status == "LISTEN"]
     assert found
@@ -313,9 +315,9 @@ async def test_without_a_finished_window_nothing_is_kept(bench: Bench[VllmEngine
 async def test_a_live_request_does_not_wait_for_128_recordings_that_came_before(
     bench: Bench[VllmEngine],
 ) -> None:
-    """16 requests are in a pass. As first come, first served, at least 112 would end before."""
+    """A pass has 16 requests. First come, first served would complete at least 112 earlier."""
     recorded = [asyncio.create_task(bench.decode("market", priority=2)) for _ in range(128)]
-    await asyncio.sleep(0)  # they are sent first
+    await asyncio.sleep(0)  # the recordings' requests are sent first
     await bench.decode("kitchen", priority=1)
     ended = sum(job.done() for job in recorded)
     assert ended < 64
@@ -336,7 +338,7 @@ async def test_recordings_get_transformers_tokens(
 async def test_a_growing_segment_gets_transformers_tokens_at_every_decode(
     bench: Bench[VllmEngine], plain: Bench[TransformersEngine]
 ) -> None:
-    """Each reuses what it has kept, and vLLM verifies the last hypothesis besides."""
+    """Each engine reuses its cache, and vLLM also verifies the last hypothesis as a draft."""
     draft: tuple[int, ...] = ()
     reused = 0
     names = [name for name in bench.windows if name.startswith(f"{GROWING} up to")]

@@ -1,4 +1,4 @@
-"""vLLM's own process on a device that fails: it says why, and ends. Errors are injected."""
+"""vLLM's own process on a failing device reports the reason and ends. Errors are injected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from auricle_testing.server import ROOT
 pytestmark = pytest.mark.integration
 MODEL = ROOT / "models/demo"
 TENANT = "test"
-# vLLM gives an engine that has failed five seconds to tidy up.
+# vLLM grants a failed engine five seconds for its cleanup.
 TIDY_SECONDS = 5.0
 
 
@@ -46,7 +46,7 @@ def slab() -> Iterator[HostSlab]:
 
 @pytest.fixture(scope="module")
 def arguments() -> Any:
-    """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
+    """The module. vLLM takes seconds to import, and every pytest process collects this file."""
     from auricle.workers.pd.vllm import arguments
 
     return arguments
@@ -54,7 +54,7 @@ def arguments() -> Any:
 
 @pytest.fixture(scope="module")
 def faulty() -> Any:
-    """The module of the failing devices, which imports vLLM, too."""
+    """The module of the failing devices, which also imports vLLM."""
     from tests.integration import faulty_worker
 
     return faulty_worker
@@ -108,7 +108,7 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
 ) -> None:
     async with engine_on(faulty.FailingDevice, slab, prompt, monkeypatch) as engine:
         before = await decode(engine, slab, prompt, "works")
-        # A draft is of no use here, and does no harm.
+        # The draft is useless here and does no harm.
         assert before.steps == len(before.tokens) == len(before.logprobs)
         children = psutil.Process().children(recursive=True)
         (process,) = [child for child in children if "EngineCore" in child.name()]
@@ -121,7 +121,7 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
 
 
 def options(passes: PassOptions, **others: Any) -> EngineOptions:
-    """Those of an engine that runs such passes."""
+    """The options of an engine with these passes."""
     return EngineOptions(
         model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
         kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, passes=passes,
@@ -154,7 +154,7 @@ def test_passes_are_told_in_vllms_words(arguments: Any) -> None:
     attends = arguments.of_passes(
         options(PassOptions(max_batched_tokens=4096), chunk_positions=1500)
     )
-    assert attends["max_num_batched_tokens"] == 6000  # of four requests at once
+    assert attends["max_num_batched_tokens"] == 6000  # four requests at once
     graphs = arguments.compilation(PassOptions(cudagraph_mode="full", max_capture_size=512))
     assert (graphs.mode, graphs.cudagraph_mode) == (CompilationMode.NONE, CUDAGraphMode.FULL)
     assert graphs.max_cudagraph_capture_size == 512

@@ -1,4 +1,4 @@
-"""Processes whose records discovery has lost, on Dynamo's own discovery by files and by etcd."""
+"""Processes whose records discovery has lost, with Dynamo's own file and etcd discovery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auricle_testing.server import eventually
 from auricle_testing.services import Etcd, etcd_server
 
 pytestmark = pytest.mark.integration
-# A process that serves two endpoints, as `settings` says, until it is killed.
+# A process that serves two endpoints with the given `settings` until it is killed.
 SERVES = """
     import asyncio, sys
     from auricle.protocol.control import AskDecisions, Decisions
@@ -38,7 +38,7 @@ SERVES = """
 def serving(settings: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", textwrap.dedent(SERVES), settings]
     supervised = os.environ | {
-        "AURICLE_SUPERVISED": "1",  # it says when it is ready
+        "AURICLE_SUPERVISED": "1",  # the process prints its status
         "PYTHONUNBUFFERED": "1",
         "DYN_LOG": "error",
     }
@@ -58,7 +58,7 @@ async def listed(records: Callable[[], object], expected: object) -> None:
 
 
 async def test_records_that_were_taken_for_old_are_written_again(tmp_path: Path) -> None:
-    """As after the clock was set forward: other processes delete them."""
+    """After the clock was set forward, other processes delete the records as expired."""
 
     def records() -> set[Path]:
         return {p for p in (tmp_path / "v1").rglob("*") if p.is_file()}
@@ -91,7 +91,7 @@ async def test_an_etcd_that_is_away_for_a_while_ends_nobody(etcd: Etcd) -> None:
         before = etcd.keys("v1/instances")
         assert len(before) == 2
         etcd.stop()
-        # Longer than Dynamo's own lease of 10 s; that time passes is what this is about.
+        # Longer than Dynamo's own lease of 10 s; the test depends on this wait.
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(25)
         etcd.start()
@@ -102,7 +102,7 @@ async def test_an_etcd_that_is_away_for_a_while_ends_nobody(etcd: Etcd) -> None:
 
 @pytest.mark.deployment
 async def test_a_process_ends_if_etcd_has_lost_its_lease(etcd: Etcd, tmp_path: Path) -> None:
-    """The launcher starts it again, with another lease."""
+    """The launcher restarts it with a new lease."""
     with serving(on_etcd(etcd, 150)) as process:
         etcd.stop()
         shutil.rmtree(tmp_path / "etcd")

@@ -28,7 +28,7 @@ MEMBERS = ("config.json", "model.bin", "tokenizer.json")
 
 @pytest.fixture(autouse=True)
 def online(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of engines in the same process leave it so that no hub is asked."""
+    """Tests of engines in the same process leave the hub client in offline mode."""
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
 
 
@@ -59,7 +59,7 @@ def ctranslate2(stock: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which pip looks for wheels, and nowhere else."""
+    """The only folder in which pip looks for wheels."""
     folder = tmp_path / "index"
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -72,7 +72,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def wheels(index: Path, ctranslate2: Path) -> tuple[Wheel, Wheel]:
-    """A model in two wheels, which have one half of model.bin each."""
+    """A model in two wheels with one half of model.bin each."""
     content = {name: (ctranslate2 / name).read_bytes() for name in MEMBERS}
     data = content["model.bin"]
     half = len(data) // 2
@@ -119,7 +119,7 @@ def test_a_published_model_is_pulled_checked_found_and_removed(
         assert {name for name, _ in hub.asked} == published.keys()
     for name, content in published.items():
         assert (models / NAME / name).read_bytes() == content
-    again = auricle("models", "pull", NAME, HF_ENDPOINT=hub.url)  # which is gone
+    again = auricle("models", "pull", NAME, HF_ENDPOINT=hub.url)  # the hub has stopped
     assert (again.returncode, again.stdout) == (0, f"{models / NAME}\n")
     listed = json.loads(auricle("models", "list", "--json").stdout)
     assert [one["name"] for one in listed["pulled"]] == [NAME]
@@ -163,7 +163,7 @@ def test_an_interrupted_download_resumes(models: Path, published: dict[str, byte
         before, asked = part.stat().st_size, len(hub.asked)
         done = auricle("models", "pull", NAME, HF_ENDPOINT=hub.url)
     assert done.returncode == 0, done.stderr
-    # The others were there, and of this one what was missing.
+    # The other files were complete; only the rest of this one was missing.
     assert hub.asked[asked:] == [("model.safetensors", f"bytes={before}-")]
     assert (models / NAME / "model.safetensors").read_bytes() == large["model.safetensors"]
     assert not (models / ".unfinished/owner--whisper-small").exists()
@@ -247,7 +247,7 @@ def test_a_wheel_with_another_checksum_is_refused(
 
 @pytest.mark.deployment
 def test_weights_of_a_package_index_are_those_that_were_compared(models: Path) -> None:
-    """They gave CTranslate2's own tokens, one by one, when they were converted like this."""
+    """The converted weights produced the same tokens as CTranslate2, one by one."""
     try:
         folder = pull("whisper-tiny.en", silent)
     except NotReachable as error:

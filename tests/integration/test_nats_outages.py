@@ -1,4 +1,4 @@
-"""The transcript bus while NATS is away, frozen or started again, on the frontend's event loop."""
+"""The transcript bus while NATS is down, frozen or restarted, on the frontend's event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.integration
 
 
 def on_uvloop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Its transports fail in other ways than asyncio's when their connection is gone."""
+    """On a lost connection, uvloop's transports raise other errors than asyncio's."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
@@ -48,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[Nats]:
 
 
 class Bus:
-    """A bus under test; `say` puts the next final on it."""
+    """A bus under test; `say` publishes the next final."""
 
     def __init__(self, server: Nats, max_queued: int = 1000) -> None:
         self.registry = CollectorRegistry()
@@ -94,12 +94,12 @@ async def test_nats_may_end_again_and_again(server: Nats, number: signal.Signals
             server.start()
             bus.say()
             await bus.all_published()
-            bus.say()  # may be on its way when the server ends
+            bus.say()  # may be in flight when the server ends
             await asyncio.sleep(0)
             server.end(number)
             for _ in range(3):
                 bus.say()
-            # Until the bus has tried, and has seen that nobody is there.
+            # Wait until the bus has tried, and its connection was refused.
             await eventually(bus.down, seconds=60)
             bus.say()
         server.start()
@@ -112,7 +112,7 @@ async def test_nats_may_end_again_and_again(server: Nats, number: signal.Signals
 async def test_a_frozen_nats_delays_messages_and_doubles_none(
     server: Nats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the frozen server has received it takes when it goes on, besides the repetition."""
+    """The resumed server receives the buffered message and its retry, and drops the duplicate."""
     monkeypatch.setattr(transcript_stream, "_ANSWER_SECONDS", 1.0)
     server.start()
     bus = Bus(server)
@@ -161,7 +161,7 @@ class Acknowledgements:
             if self.next:
                 self.next = False
                 self.lost += 1
-                await asyncio.sleep(0.5)  # longer than the stream remembers
+                await asyncio.sleep(0.5)  # longer than the stream's duplicate window
                 raise nats.errors.TimeoutError
             return acknowledged
 
@@ -185,7 +185,7 @@ async def test_an_outage_is_two_lines_of_the_log_however_long_it_lasts(
     monkeypatch.setattr(nats_bus, "connected", counted)
     bus = Bus(server, max_queued=2)
     with caplog.at_level(logging.INFO, logger="auricle"):
-        async with bus.running():  # it starts while NATS is away
+        async with bus.running():  # the bus starts while NATS is down
             for _ in range(5):
                 bus.say()
             await eventually(lambda: attempts >= 10, seconds=60)
@@ -215,8 +215,8 @@ async def test_a_message_that_nats_never_takes_holds_up_no_other(server: Nats) -
     bus = Bus(server)
     async with bus.running():
         bus.say()
-        bus.say("more than the operator permits " * 100)  # the stream refuses it
-        bus.say("more than anybody permits " * 100_000)  # the server does
+        bus.say("more than the operator permits " * 100)  # more than the stream accepts
+        bus.say("more than anybody permits " * 100_000)  # more than the server accepts
         bus.say()
         await bus.all_published()
         assert segments(await server.stored()) == [0, 3]

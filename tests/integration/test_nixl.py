@@ -1,4 +1,4 @@
-"""Real NIXL between two processes: what arrives, what is told, and what fails alone."""
+"""Real NIXL between two processes: reads, notices, and isolated failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STILL, CHANGING = 3, 5  # slots
 
 @dataclass(frozen=True)
 class Address:
-    """What a reader is told."""
+    """The owner's address and regions, which a reader receives."""
 
     agent: str
     metadata: bytes
@@ -48,9 +48,9 @@ class Address:
 
 
 def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> None:
-    """The encode worker's side: a window that stays, and a slot that gets new content all the time.
+    """The encode worker's side: a constant window, and a slot whose content changes constantly.
 
-    `generation` is that of the latest content of the slot. Answers `notices` until told to end.
+    `generation` has the number of the slot's latest content. Answers `notices` until it has to end.
     """
     slab = slab_in(kind, LAYOUT, 8)
     notices: list[bytes] = []
@@ -74,7 +74,8 @@ def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> No
 
 
 def rewrite(slab: Slab, generation: Synchronized[int], over: threading.Event) -> None:
-    """Give a slot ever new content, all bytes of which are alike; half of the time it is torn."""
+    """Replace the content of a slot again and again. All bytes of one content are equal; half of
+    the time the content is torn."""
     half, pauses = 52 * LAYOUT.row_bytes, np.random.default_rng(1)
     for number in itertools.count(1):
         slab.invalidate(CHANGING)
@@ -127,7 +128,7 @@ class Bench:
         self.slab.verify(1, KEY, 7, 104)
 
     def notices(self) -> list[bytes]:
-        """All that the owner was told."""
+        """All notices that the owner has received."""
         self.pipe.send("notices")
         assert self.pipe.poll(30), "the owner does not answer"
         received: list[bytes] = self.pipe.recv()
@@ -171,7 +172,7 @@ async def test_a_window_arrives_whole_and_its_owner_is_told_once(bench: Bench) -
 async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
     bench: Bench,
 ) -> None:
-    """Without a look at the checksum: a header that is as expected proves all bytes before it."""
+    """Without a checksum: an expected header proves that all bytes before it are right."""
     whole = refused = 0
     async with asyncio.timeout(60):
         while min(whole, refused) < 20:
@@ -185,7 +186,7 @@ async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
 
 
 async def test_an_owner_is_told_without_a_read(bench: Bench) -> None:
-    bench.endpoint.notify("nobody", b"junk", b"lost")  # disturbs nobody
+    bench.endpoint.notify("nobody", b"junk", b"lost")  # has no effect
     bench.endpoint.notify(bench.address.agent, bench.address.metadata, b"7")
     await eventually(lambda: bench.notices() == [b"7"], seconds=60)
 

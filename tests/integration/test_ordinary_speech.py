@@ -1,4 +1,4 @@
-"""Whisper's published weights, as `make demo` has them, hear ordinary speech."""
+"""Whisper's published weights, as in `make demo`, transcribe ordinary speech."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.document_commands import Example, examples, shell
 pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 NAME, CONFIG = "whisper-base", "configs/whisper.yaml"
 RECORDING = ROOT / "examples/flight.flac"
-_NOT_REACHED = 3  # `auricle models pull`: nobody who has the model could be asked
-_SERVER = "127.0.0.1:8080"  # what the documents call it
+_NOT_REACHED = 3  # `auricle models pull` could reach no source of the model
+_SERVER = "127.0.0.1:8080"  # the documents' address of the server
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the model; a machine's own is used if it has it."""
+    """A folder with the model; it links to the machine's own copy if there is one."""
     own = os.environ.get("AURICLE_TEST_MODELS")
     folder = Path(own) if own else tmp_path_factory.mktemp("models")
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,7 @@
 """The planner on the local graph: real reports, real processes.
 
-What they serve is no matter to a planner. It is Gemma 4 with random weights, so that another model
-than Qwen3-ASR is on its way through all of a graph.
+The model does not matter to the planner. It is Gemma 4 with random weights, so that a model other
+than Qwen3-ASR passes through a whole graph.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from auricle_testing.launcher import Launcher
 from auricle_testing.server import Server, eventually, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
-# A decode takes more of a PD worker than a second: somebody who speaks needs two of them, even
-# if the machine is so busy that every second decode is left out.
+# A decode takes more than one second of a PD worker, so one speaker needs two of them, even if the
+# machine is busy and every second decode is skipped.
 PROFILE = CapacityProfile(
     "any",
     "a test",
@@ -40,7 +40,7 @@ PROFILE = CapacityProfile(
 
 @dataclass(frozen=True)
 class Gemma:
-    """A random checkpoint, and transformers' own model of its weights."""
+    """A random checkpoint, and transformers' model with its weights."""
 
     path: Path
     stock: GemmaStock
@@ -49,7 +49,7 @@ class Gemma:
 @pytest.fixture(scope="module")
 def gemma(tmp_path_factory: pytest.TempPathFactory) -> Gemma:
     path = tmp_path_factory.mktemp("model") / "gemma"
-    # With every tenth token an answer ends, so that most are short.
+    # Every tenth token ends an answer, so that most answers are short.
     return Gemma(path, random_gemma4(path, ends=range(10, 500, 10)))
 
 
@@ -62,13 +62,13 @@ def server(tmp_path_factory: pytest.TempPathFactory, gemma: Gemma) -> Iterator[S
         "--Planner.replicas=2",
         f"--Planner.profile={file}",
         "--Planner.step_seconds=1",
-        # A moment in which a process hangs is no ebb.
+        # A process that hangs for a moment does not count as a low load.
         "--Planner.ebb_seconds=10",
         "--Planner.settle_seconds=4",
         "--Planner.pd={maximum: 2}",
         "--Common.load_report_seconds=0.5",
         "--PdWorker.engine=transformers",
-        # Random weights go on to their limit.
+        # Random weights generate up to their limit.
         "--Processor.loop_guard=false",
     ]
     with serving(*options) as running:
@@ -89,17 +89,17 @@ async def test_a_pool_grows_while_somebody_speaks_and_shrinks_when_it_is_quiet(
     assert launcher.replicas("EncodeWorker") == 1
     decisions = [line for line in server.log if "pd_worker: 1 → 2" in line]
     acted = [line for line in decisions if "another planner decides" not in line]
-    # Two planners saw it, one of them acted, and it says why.
+    # Two planners made the decision, one of them acted, and its log line has the reason.
     assert len(acted) == 1, json.dumps(decisions)
     assert "demand" in acted[0] and "a worker carries" in acted[0]
 
 
 async def test_another_model_says_what_it_says_by_itself(server: Server, gemma: Gemma) -> None:
-    """From a client's audio to its text, by the tokens of transformers' own model."""
+    """From a client's audio to its text, with the tokens of transformers' own model."""
     prompt, rules = PromptFormat(open_checkpoint(gemma.path)), ProcessorSettings()
     said = set()
     for name in ("hello", "station", "kitchen"):
-        # Whole milliseconds, in which times are told.
+        # Event times are whole milliseconds, so cut the audio to whole milliseconds.
         samples = recordings.samples(name)
         samples = samples[: len(samples) // 16 * 16]
         events = [event async for event in stream_file(server.url, samples, live=False)]
@@ -114,7 +114,7 @@ async def test_another_model_says_what_it_says_by_itself(server: Server, gemma: 
             tokens = gemma.stock.tokens(to_float(heard), prompt.head(""), prompt.tail(None))
             assert final["text"] == prompt.answer(tuple(tokens), None)[1]
             said.add(final["text"])
-    assert len(said) > 1  # else the audio would not matter
+    assert len(said) > 1  # otherwise the audio would have no influence
 
 
 async def _spoken(server: Server, samples: np.ndarray) -> list[Event]:

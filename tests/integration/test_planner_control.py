@@ -1,4 +1,4 @@
-"""The planner's control planes: etcd's lease for real, Kubernetes by a stand-in API server."""
+"""The planner's control planes: a real etcd lease, and Kubernetes with a fake API server."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ApiServer:
         if self.down or name not in self.replicas:
             return _status(500 if self.down else 404)
         if request.method == "PATCH":
-            # The body has to be of the kind that the header says: the real API looks.
+            # Like the real API, check that the body has the type that the header declares.
             assert request.headers["content-type"] == "application/json-patch+json"
             (change,) = await request.json()
             assert change["path"] == "/spec/replicas"

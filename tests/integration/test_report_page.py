@@ -1,7 +1,7 @@
-"""A recording's report in headless Chromium: read, played, with nobody to ask.
+"""A recording's report in headless Chromium: read and played offline.
 
-Its events are those that the bundled models, the aligner and the translator among them, gave for
-the same audio.
+Its events come from the bundled models, including the aligner and the translator, for the same
+audio.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCREENSHOTS = ("light", "dark", "phone")
 
 @pytest.fixture(scope="module")
 def shown() -> Path:
-    """Where the screenshots are left, to be looked at."""
+    """The folder in which the screenshots remain for inspection."""
     return emptied(ROOT / "build/report")
 
 
@@ -45,7 +45,7 @@ def told() -> ReportSegments:
 
 @pytest.fixture(scope="module")
 def found(shown: Path, told: ReportSegments) -> dict[str, Any]:
-    """What Chromium found, see components/auricle_testing/chromium/report.mjs."""
+    """Chromium's results, see components/auricle_testing/chromium/report.mjs."""
     page = shown / "report.html"
     write_report(page, "conversation.wav", conversation(ERRAND), told.segments())
     return asyncio.run(driven("report.mjs", page.as_uri(), shown, seconds=DEADLINE_SECONDS))

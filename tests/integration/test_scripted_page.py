@@ -1,6 +1,6 @@
-"""Translations, speakers and words on the page, in headless Chromium, where a server has them.
+"""The page with translations, speakers and words in headless Chromium.
 
-What the server says is scripted.
+A script provides the server's messages.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ AFTER_ITS_END = [
 
 
 def scripted(starts: list[dict[str, Any]]) -> FastAPI:
-    """A server that has all there is beside text, and keeps what sessions ask for in `starts`."""
+    """A server with all annotations; it appends each session's start message to `starts`."""
     app = with_pages(FastAPI(), wanted=True, pages=(CAPTIONS,))
 
     @app.get("/v1/models")
@@ -102,7 +102,7 @@ def scripted(starts: list[dict[str, Any]]) -> FastAPI:
         starts.append(await socket.receive_json())
         for event in WHILE_SPOKEN:
             await socket.send_json(event)
-        while (await socket.receive()).get("text") is None:  # until the page says that it is over
+        while (await socket.receive()).get("text") is None:  # until the page sends its end message
             pass
         for event in AFTER_ITS_END:
             await socket.send_json(event)
@@ -113,13 +113,13 @@ def scripted(starts: list[dict[str, Any]]) -> FastAPI:
 
 @pytest.fixture(scope="module")
 def shown() -> Path:
-    """Where the screenshots are left, to be looked at."""
+    """The folder in which the screenshots remain for inspection."""
     return emptied(ROOT / "build/scripted")
 
 
 @pytest.fixture(scope="module")
 def found(shown: Path) -> dict[str, Any]:
-    """What Chromium found, see auricle_testing/chromium/scripted.mjs, and the `starts`."""
+    """Chromium's results, see auricle_testing/chromium/scripted.mjs, and the `starts`."""
 
     async def look() -> dict[str, Any]:
         starts: list[dict[str, Any]] = []
@@ -133,12 +133,12 @@ def found(shown: Path) -> dict[str, Any]:
 
 
 def final_segment(number: int, text: str) -> dict[str, Any]:
-    """A segment of which nothing but its text is known, as it is saved."""
+    """A saved segment with text only, without annotations."""
     return {"text": text, "start": 2.0 * number, "end": 2.0 * number + 1.5, **ENGLISH}
 
 
 def line(language: str, tongue: str, **more: Any) -> dict[str, Any]:
-    """A line as the page shows it, read out unless `more` says otherwise."""
+    """A line as the page shows it; it is read out unless `more` overrides that."""
     told = {"committed": "", "partial": "", "missing": "", "told": True}
     return {"lang": language, "tongue": tongue, **told, **more}
 

@@ -1,4 +1,4 @@
-"""Requests and events over Dynamo's own planes: only the deployment's reach a handler."""
+"""Requests and events over Dynamo's own planes: a handler accepts only its own deployment's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Bench:
         return self.runtime.instance("planner", "decisions")
 
     async def raw(self, data: object) -> Any:
-        """What an endpoint answers to whoever reaches it."""
+        """The endpoint's answer to a direct call."""
         client = await self.runtime._endpoint("planner", "decisions").client()
         (reply,) = [
             reply async for reply in await client.direct(data, self.instance, annotated=False)
@@ -63,7 +63,7 @@ class Bench:
 
 @pytest.fixture
 def listening_before() -> set[Address]:
-    """What tests before these, of NIXL for one, have left listening in this process."""
+    """Addresses on which earlier tests, for example of NIXL, still listen in this process."""
     return listening()
 
 
@@ -84,18 +84,18 @@ async def bench(tmp_path: Path, listening_before: set[Address]) -> AsyncIterator
 async def test_only_requests_and_events_of_the_deployment_are_taken(
     bench: Bench, tmp_path: Path, listening_before: set[Address]
 ) -> None:
-    # One after the other: Dynamo's runtime can be made once in a process.
+    # One after the other: a process can create Dynamo's runtime only once.
     reply = await bench.client.call(AskDecisions(), Decisions, bench.instance, 60)
     assert (reply.leads, bench.calls) == (True, 1)
 
-    # Without a seal, as any program could send it.
+    # Unsigned, as any program could send it.
     answer = await bench.raw(to_builtins(AskDecisions()))
     assert (from_wire(answer, Refusal).code, bench.refused("malformed")) == (
         UntrustedCaller.code,
         1,
     )
 
-    # With the secret of another deployment.
+    # Signed with the secret of another deployment.
     other = tmp_path / "other"
     other.write_text("b" * 64)
     other.chmod(0o600)
@@ -136,7 +136,7 @@ async def events_of_strangers_are_not_heard(bench: Bench, stranger: Secrets) -> 
 
 
 def listening() -> set[Address]:
-    """Where this process listens."""
+    """The addresses on which this process listens."""
     return {
         (connection.laddr.ip, connection.laddr.port)
         for connection in psutil.Process().net_connections("inet")

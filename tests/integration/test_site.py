@@ -1,4 +1,4 @@
-"""The site of docs/ is built without a warning, and asks nobody else for anything."""
+"""The site of docs/ is built without a warning, and loads nothing from third parties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auricle_testing.server import ROOT
 pytest.importorskip("mkdocs", reason="run make setup-dev")
 pytestmark = pytest.mark.integration
 _SECONDS = 300.0
-# What a browser fetches by itself; a link that somebody has to click is none of these.
+# Resources that a browser fetches by itself, in contrast to links that a user clicks.
 _FETCHED = {"script": "src", "img": "src", "iframe": "src", "link": "href", "source": "src"}
 
 
@@ -44,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Fetched(HTMLParser):
-    """Addresses that a page makes a browser fetch."""
+    """Addresses that a browser fetches to render a page."""
 
     def __init__(self) -> None:
         super().__init__()

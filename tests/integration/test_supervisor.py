@@ -1,4 +1,4 @@
-"""The launcher with small processes of its own: order, restarts, and nothing left behind."""
+"""The launcher with small processes of its own: order, restarts, and cleanup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from auricle.launcher.supervisor import Process, StartFailed, Supervisor
 from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.integration
-# Longer than any wait here: what ends before has not waited for its drain's deadline.
+# Longer than any wait here: a process that ends earlier did not wait for its drain deadline.
 DRAIN_SECONDS = 200.0
 
 
@@ -39,7 +39,7 @@ def process(name: str, script: str, number: int = 1) -> Process:
 
 
 class Scripts:
-    """Makes more of the processes a run was started with."""
+    """Creates more of the processes of a run."""
 
     def __init__(self, scripts: dict[str, str]) -> None:
         self._scripts = scripts
@@ -74,7 +74,7 @@ class Run:
 
     @asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
-        """Each in turn; stopped at the end of the block, whether the test holds or fails."""
+        """Wait for each in turn; stop them at the end of the block, also if the test fails."""
         ready = asyncio.Event()
         running = asyncio.create_task(
             self.supervisor.run(self._groups, ready.set, self._stop_order)
@@ -87,7 +87,7 @@ class Run:
             await within(60, running, "stopping")
 
     def children(self) -> list[psutil.Process]:
-        """Processes started since."""
+        """Child processes started since this object was created."""
         return [c for c in psutil.Process().children() if c not in self._before]
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -136,7 +136,7 @@ async def test_a_crashed_process_is_started_again(tmp_path: Path) -> None:
     """
     run = Run(process("fragile", script), scripts={"fragile": script})
     async with run.ready():
-        # While it is gone it is not ready.
+        # Not ready while its process is gone.
         await eventually(lambda: run.supervisor.counts()["fragile"]["ready"] == 0, seconds=60)
         go_on.touch()
         await run.until(lambda: len(run.statuses) == 2)
@@ -154,14 +154,14 @@ async def test_the_signal_that_ended_a_process_is_named() -> None:
 
 
 def _dead(process: psutil.Process) -> bool:
-    """Whether it has ended, though nobody has reaped it."""
+    """Whether it has ended, even if it has not been reaped."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.status() == psutil.STATUS_ZOMBIE
     return True
 
 
 async def told_of(run: Run) -> psutil.Process:
-    """The process that a script says it has left."""
+    """The process whose id a script prints after `left`."""
     await eventually(lambda: "left" in run.output.getvalue(), seconds=60)
     found = re.search(r"left (\d+)", run.output.getvalue())
     assert found is not None
@@ -169,7 +169,7 @@ async def told_of(run: Run) -> psutil.Process:
 
 
 async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
-    """As vLLM's EngineCore, which does not notice that its parent was killed."""
+    """vLLM's EngineCore, for example, does not notice that its parent was killed."""
     script = """
         import subprocess, sys, time
         left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -189,7 +189,7 @@ async def test_what_a_process_leaves_behind_is_ended_with_it() -> None:
 async def test_what_a_process_leaves_behind_and_ignores_its_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As vLLM's EngineCore may while it starts. The launcher ends after it, and says so."""
+    """vLLM's EngineCore may ignore it during its start. The launcher logs this before it ends."""
     monkeypatch.setattr("auricle.launcher.child._END_SECONDS", 0.5)
     monkeypatch.setattr("auricle.launcher.child._KILLED_SECONDS", 60.0)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf')"
@@ -219,7 +219,7 @@ async def test_a_process_that_cannot_start_is_an_error_with_its_log() -> None:
 
 
 async def test_what_a_process_said_before_it_ended_is_heard_to_the_last_word() -> None:
-    """Though nobody looked until it was gone."""
+    """The supervisor reads the output even if it could not run before the process ended."""
     script = """
         def end(*_):
             sys.stdout.write("a line of its log\\n" * 1000 + "AURICLE_STATUS leaving\\nlast word")
@@ -242,7 +242,7 @@ async def test_what_a_process_said_before_it_ended_is_heard_to_the_last_word() -
 async def test_a_process_that_ignores_its_signal_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Time enough to say that it has heard of it, however busy the machine is.
+    # Enough time for the script to print that it received the signal, even on a busy machine.
     monkeypatch.setattr("auricle.launcher.supervisor._STOP_SECONDS", 5.0)
     deaf = """
         def ignore(*_):
@@ -279,7 +279,7 @@ async def test_a_component_is_scaled_up_and_down_while_it_runs() -> None:
         assert {name for name, _ in run.statuses} == {"worker", "worker-2", "worker-3"}
         supervisor.scale("worker", 1)
         assert supervisor.counts()["worker"] == {"replicas": 1, "ready": 1}
-        # Those that leave are told to drain; the one that stays is not.
+        # Removed replicas receive the request to drain; the remaining one does not.
         await run.until(lambda: [s for _, s in run.statuses].count("draining") == 2)
         assert ("worker", "draining") not in run.statuses
         await eventually(lambda: len(run.children()) == 1, seconds=60)
@@ -290,7 +290,7 @@ async def test_a_drained_process_is_not_started_again_and_its_number_is_free() -
     run = Run(process("worker", DRAINS), scripts={"worker": DRAINS})
     async with run.ready():
         run.supervisor.scale("worker", 0)
-        # Its number is taken until it is gone for good.
+        # Its number stays taken until the process has ended.
         await eventually(lambda: "gone" in run.output.getvalue(), seconds=60)
         assert not run.children()
         run.supervisor.scale("worker", 1)
@@ -298,7 +298,7 @@ async def test_a_drained_process_is_not_started_again_and_its_number_is_free() -
         assert "starting again" not in run.output.getvalue()
 
 
-# A process that serves sessions for half a second after SIGTERM, and says when it has ended.
+# A process that serves sessions for half a second after SIGTERM, and then reports the end.
 SERVES = (
     """
 def drain(*_):
@@ -312,7 +312,7 @@ signal.signal(signal.SIGINT, lambda *_: (print("AURICLE_STATUS stopped"), sys.ex
 """
     + READY
 )
-# One whose sessions do not end.
+# A process whose sessions do not end.
 HOLDS = SERVES.replace("time.sleep(0.5)", "time.sleep(600)")
 
 
@@ -369,7 +369,7 @@ async def test_a_drain_has_its_own_time_and_then_the_time_to_stop(
     monkeypatch.setattr("auricle.launcher.supervisor._STOP_SECONDS", 0.5)
     holds = process("front", HOLDS)
     holds.drain_seconds = 1.0
-    drains = process("worker", SERVES)  # its drain alone takes as long as it has to stop
+    drains = process("worker", SERVES)  # its drain alone takes all of its stop time
     run = Run(drains, holds)
     async with run.ready():
         children = run.children()
@@ -390,7 +390,7 @@ async def test_a_process_that_drains_already_is_waited_for_or_hurried_with_the_o
         children = run.children()
         os.kill(os.getpid(), signal.SIGTERM)
         await run.until(lambda: ("worker", "draining") in run.statuses)
-        run.supervisor.scale("worker", 3)  # a planner that has not heard of it
+        run.supervisor.scale("worker", 3)  # a planner that is unaware of the drain
         assert len(run.children()) == 2
         os.kill(os.getpid(), signal.SIGINT)
         await eventually(lambda: all(ended(child) for child in children), seconds=60)
@@ -406,7 +406,7 @@ async def test_a_frozen_process_is_killed_and_started_again() -> None:
             time.sleep(0.1)
     """
     victim = process("victim", script)
-    victim.liveness_seconds = 5.0  # a busy machine is not to be taken for a frozen process
+    victim.liveness_seconds = 5.0  # so that a busy machine does not look like a frozen process
     run = Run(victim)
     async with run.ready():
         await eventually(lambda: victim.alive_at is not None, seconds=60)

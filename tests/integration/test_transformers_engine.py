@@ -1,4 +1,4 @@
-"""transformers' engine: exact, reuses finished windows, and one bad request harms nobody."""
+"""transformers' engine: exact, reuses finished windows, and isolates a bad request from others."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def bench(filled: Filled) -> AsyncIterator[Bench[TransformersEngine]]:
 
 
 class Gate:
-    """Holds passes of a decoder until it is opened."""
+    """Holds a decoder's passes until it is opened."""
 
     def __init__(self, bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self._open = threading.Event(), threading.Event()
@@ -99,7 +99,7 @@ async def test_finished_windows_are_computed_once(bench: Bench[TransformersEngin
     assert first.cached_tokens == 0
     assert again.cached_tokens == len(bench.prompt.head("")) + sum(w.length for w in windows[:-1])
     assert again.tokens == first.tokens
-    assert (await bench.decode("market")).cached_tokens == 0  # a final left nothing
+    assert (await bench.decode("market")).cached_tokens == 0  # final decodes cache nothing
 
 
 async def test_what_is_kept_is_the_tenants_own(bench: Bench[TransformersEngine]) -> None:
@@ -183,7 +183,7 @@ async def test_a_request_that_is_cancelled_ends_between_two_steps(
     waiting = asyncio.create_task(bench.decode("kitchen"))
     await asyncio.sleep(0)
     waiting.cancel()
-    await asyncio.wait([waiting])  # at once: nobody has begun it
+    await asyncio.wait([waiting])  # at once: it has not begun
     running.cancel()
     await asyncio.sleep(0)
     assert not running.done()  # a pass may still read its slots
@@ -198,7 +198,7 @@ async def test_nobody_is_told_of_the_end_of_a_request_that_was_cancelled(
 ) -> None:
     said: list[str] = []
     loop = asyncio.get_running_loop()
-    gc.collect()  # what other tests have left is not this one's
+    gc.collect()  # objects of earlier tests must not report here
     loop.set_exception_handler(lambda _, context: said.append(context["message"]))
     try:
         gate = Gate(bench, monkeypatch)
@@ -210,7 +210,7 @@ async def test_nobody_is_told_of_the_end_of_a_request_that_was_cancelled(
         await asyncio.wait([running])
         await bench.engine.answers()
         del running
-        gc.collect()  # only then asyncio says that nobody has asked for an exception
+        gc.collect()  # asyncio reports an unretrieved exception only at this point
     finally:
         loop.set_exception_handler(None)
     assert not said
@@ -279,7 +279,7 @@ async def test_a_pass_that_fails_is_of_one_request(
         assert "library" not in str(failed.value)
     again = await bench.decode("market", reusable_windows=2)
     assert again.tokens == expected
-    assert again.cached_tokens == 0  # what the failed pass left is not trusted
+    assert again.cached_tokens == 0  # the failed pass's cache is discarded
 
 
 async def test_it_answers_while_it_works_and_not_once_it_has_ended(

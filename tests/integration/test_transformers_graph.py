@@ -1,4 +1,4 @@
-"""The graph with transformers in the place of vLLM: as exact, and as good for clients."""
+"""The graph with transformers instead of vLLM: the same exactness and behaviour towards clients."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """The default graph, whose PD worker needs no vLLM."""
+    """The default graph with a PD worker that needs no vLLM."""
     with serving("--PdWorker.engine=transformers") as running:
         yield running
 
 
 reference, processor = test_exactness.reference, test_exactness.processor
-# What is true of vLLM's graph is true of this one.
+# These tests of vLLM's graph must pass here, too.
 test_tokens_equal_a_single_process_running_the_same_checkpoint = (
     test_exactness.test_tokens_equal_a_single_process_running_the_same_checkpoint
 )

@@ -1,4 +1,4 @@
-"""A translate worker by itself, real process, Dynamo and vLLM: answers equal transformers'."""
+"""A standalone translate worker (real process, Dynamo and vLLM) answers like transformers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ REQUEST = TranslateRequest(
 
 
 class Reference:
-    """What transformers answers, decoding greedily token by token."""
+    """transformers' answers with greedy decoding, token by token."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,7 +126,7 @@ async def worker(
 
 
 def requests() -> list[TranslateRequest]:
-    """Texts as they grow, with terms and without, into two languages."""
+    """Growing texts, with and without terms, into two languages."""
     words = TEXT.split()
     return [
         replace(
@@ -145,7 +145,7 @@ async def test_answers_are_transformers_alone_and_together(
 ) -> None:
     asked = requests()
     right = [reference.answer(one) for one in asked]
-    assert len(set(right)) == len(right)  # or the comparison would show little
+    assert len(set(right)) == len(right)  # otherwise the comparison would prove little
     assert [(await worker.ask(one)).text for one in asked] == right
     together = await asyncio.gather(
         *(worker.ask(replace(one, tenant="others")) for one in asked * 3)
@@ -161,7 +161,8 @@ async def test_what_follows_a_part_of_an_answer_is_the_rest_of_it(
         tokens = reference.tokens(request)
         for at in range(1, 7):
             part = replace(request, answer=reference.text(request, tokens[:at]))
-            # A random model says things that are usually written with other tokens.
+            # The output of a random model may have another canonical tokenization; skip those
+            # cases.
             if reference.prompt.build(part, 1).answer == tokens[:at] and part.answer.strip():
                 rest = (await worker.ask(part)).text
                 assert part.answer + rest == reference.text(request, tokens)
@@ -210,7 +211,7 @@ async def test_a_language_that_the_checkpoint_does_not_name_is_refused(worker: W
 async def test_a_worker_that_is_told_to_stop_answers_what_it_has_begun(
     worker: Worker, reference: Reference
 ) -> None:
-    """The last test: the worker ends."""
+    """This test must be the last: it ends the worker."""
     asked = [asyncio.create_task(worker.ask(one)) for one in requests()]
     await asyncio.sleep(0)
     worker.process.send_signal(signal.SIGTERM)

@@ -1,7 +1,7 @@
 """Live translation on a real graph, with the demo translator in vLLM.
 
-Its text is decoded by transformers, which starts in a fraction of vLLM's time: who makes the text
-is nothing to the pool beside it.
+transformers decodes the transcript, because it starts in a fraction of vLLM's time: the translate
+pool does not depend on the engine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def graph() -> Iterator[Server]:
 
 @pytest.fixture
 async def server(graph: Server) -> AsyncIterator[Server]:
-    """The graph; whole again after the test, and rid of the records of what died."""
+    """The graph, after it has recovered from the test and discovery has dropped dead processes."""
     launcher = Launcher(graph)
     yield graph
     for component, kind in KINDS.items():
@@ -65,7 +65,7 @@ async def server(graph: Server) -> AsyncIterator[Server]:
 
 
 def instances(graph: Server, kind: str) -> int:
-    """How many processes of a kind are listed; those that died are for a while."""
+    """The number of listed processes of a kind; dead ones remain for a while."""
     return len([*graph.discovery.rglob(f"*{kind}%2Falive%2F*")])
 
 
@@ -79,7 +79,8 @@ def texts(events: list[StreamEvent]) -> list[str]:
 
 
 def ended(events: list[StreamEvent]) -> Ended:
-    """The last event of each translation; nothing was taken back before, or told after."""
+    """The last event of each translation; checks that committed text stays and that nothing
+    follows."""
     committed: dict[tuple[int, str], str] = {}
     found: Ended = {}
     for event in events:
@@ -103,7 +104,7 @@ async def test_a_final_is_followed_by_what_the_model_alone_makes_of_it(server: S
     first = min(event.segment for event in events if isinstance(event, Final) and event.text)
     told = ended(events)[first, "es"]
     assert told.missing is None
-    # Later segments are translated with those before as context.
+    # Earlier segments are the context for the translation of later ones.
     assert told.committed.strip() == Translator(MODEL).translated(texts(events)[0]).strip()
     assert not [event for event in plain if isinstance(event, Translation)]
 
@@ -141,7 +142,7 @@ async def test_on_shared_cores_text_comes_before_its_translation(server: Server)
 
 
 async def test_what_cannot_be_translated_is_named_and_costs_no_text(server: Server) -> None:
-    """A language that the model lacks, and the one that is spoken."""
+    """An unsupported language, and the spoken language itself."""
     events = await streamed(server, partials=False, translate=["fr", "en", "es"])
     assert texts(events) == texts(await streamed(server, partials=False))
     missing: dict[str, set[str | None]] = {}

@@ -17,7 +17,7 @@ VOCABULARY = 5  # so small that drafts hold by chance, and largest logits are eq
 
 @pytest.fixture(scope="module")
 def verifier() -> Any:
-    """The module. vLLM takes seconds to import, and all of pytest's processes collect this file."""
+    """The module. vLLM takes seconds to import, and every pytest process collects this file."""
     from auricle.workers.pd.vllm import verifier
 
     return verifier
@@ -25,7 +25,7 @@ def verifier() -> Any:
 
 @dataclass
 class Sampling:
-    """What a batch asks for, as far as the verifier looks."""
+    """The sampling parameters of a batch that the verifier reads."""
 
     all_greedy: bool = True
     no_penalties: bool = True
@@ -38,21 +38,21 @@ class Sampling:
 
 
 class Vllms(torch.nn.Module):
-    """In the place of vLLM's sampler."""
+    """Replaces vLLM's sampler."""
 
     def forward(self, *_: Any) -> str:
         return "vLLM's"
 
 
 def proposed(drafts: list[list[int]]) -> Any:
-    """What vLLM says of a batch."""
+    """vLLM's metadata of a batch."""
     from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
 
     return SpecDecodeMetadata.make_dummy(drafts, torch.device("cpu"))
 
 
 def expected(drafts: list[list[int]], rows: list[list[float]]) -> list[list[int]]:
-    """Each request's tokens, one after the other, and placeholders behind them."""
+    """Each request's tokens in sequence, followed by placeholders."""
     longest = max(map(len, drafts))
     found, at = [], 0
     for draft in drafts:
@@ -95,7 +95,7 @@ def test_a_batch_gets_the_tokens_that_its_requests_would_get_one_by_one(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_each_token_has_the_log_probability_of_its_own_row(verifier: Any, seed: int) -> None:
-    """As vLLM reads them: without the places behind the token that ends a request's part."""
+    """In vLLM's layout, without the positions after the token that ends a request's part."""
     from vllm.v1.sample.rejection_sampler import RejectionSampler
 
     drafts, rows = batch(seed)
@@ -155,7 +155,7 @@ def test_what_is_not_greedy_or_wants_more_log_probabilities_is_left_to_vllm(
 
 @dataclass
 class Constrained:
-    """A request whose output, of which there is some, may not be what the largest logits say."""
+    """A request with some output, whose next token may not be the one with the largest logit."""
 
     prompt: list[int]
     output: list[int]
@@ -164,7 +164,7 @@ class Constrained:
 
 
 def constrained(dice: random.Random) -> Constrained:
-    """One of every kind, by chance, or several kinds at once."""
+    """A random request with one kind of constraint, or with several kinds at once."""
     some = partial(dice.sample, range(VOCABULARY))
     kinds: list[dict[str, Any]] = [
         {"allowed_token_ids": some(2)},
@@ -184,7 +184,7 @@ def constrained(dice: random.Random) -> Constrained:
 
 
 def in_vllm(requests: list[Constrained]) -> Any:
-    """vLLM's own description of a batch that has these requests, one after the other."""
+    """vLLM's own metadata of a batch with these requests, in this order."""
     from vllm import SamplingParams
     from vllm.v1.sample.logits_processor import (
         LogitBiasLogitsProcessor,
@@ -229,7 +229,8 @@ def in_vllm(requests: list[Constrained]) -> Any:
 def test_what_a_request_may_have_is_that_whether_it_is_drafted_or_not(
     verifier: Any, seed: int
 ) -> None:
-    """Each token, and its log probability, is the one that vLLM takes after those before it."""
+    """Each token and its log probability are the ones that vLLM computes after the preceding
+    tokens."""
     from vllm.v1.sample.rejection_sampler import RejectionSampler
     from vllm.v1.sample.sampler import Sampler
 
@@ -260,6 +261,6 @@ def test_what_a_request_may_have_is_that_whether_it_is_drafted_or_not(
     )
     assert found == right
     assert told is not None
-    # NaN where no token is left.
+    # NaN where no token is allowed.
     assert told.logprobs[:, 0].tolist() == pytest.approx(scores, abs=1e-5, nan_ok=True)
     assert told.sampled_token_ranks.tolist() == [1] * len(scores)

@@ -1,6 +1,7 @@
-"""Whisper in a graph, in both engines: languages, translation, prompts and scores at the doors.
+"""Whisper in a graph with both engines: languages, translation, prompts and scores in the APIs.
 
-Its random checkpoint writes what transformers' own model does, so each answer is known.
+Its random checkpoint has the same output as transformers' own model, which gives the expected
+answers.
 """
 
 from __future__ import annotations
@@ -40,27 +41,27 @@ FULL = "--Processor.padding=full"  # as transformers has it
 
 @dataclass(frozen=True)
 class Whisper:
-    """A graph, and what the stock model writes."""
+    """A graph, and the stock model for its expected output."""
 
     server: Server
     prompt: PromptFormat
     stock: Stock
 
     def text(self, language: str, *, translating: bool = False, context: str = "") -> str:
-        """The text of the recording in a language, a name."""
+        """The text of the recording in this language (a name)."""
         prompt = self.prompt.translating() if translating else self.prompt
         head, tail = prompt.head(context), prompt.tail(language)
         tokens = self.stock.tokens(recordings.samples(SPOKEN), head, tail)
         return prompt.answer(tuple(tokens), language)[1]
 
     def language(self, *among: str) -> str:
-        """The language that it detects, of those named if any are."""
+        """The language that it detects, among the given names if there are any."""
         first = self.stock.logits(recordings.samples(SPOKEN), (), self.prompt.tail(None))[0]
         tokens = self.prompt.language_tokens(among)
         return self.prompt.language_of(max(tokens, key=lambda token: float(first[token])))
 
     def post(self, way: str = "transcriptions", /, **fields: Any) -> httpx.Response:
-        """Have the recording transcribed, as one segment."""
+        """Transcribe the recording as one segment."""
         return httpx.post(
             f"{self.server.url}/v1/audio/{way}",
             files={"file": ("said.flac", recordings.path(SPOKEN).read_bytes())},
@@ -69,14 +70,14 @@ class Whisper:
         )
 
     def verbose(self, way: str = "transcriptions", /, **fields: Any) -> dict[str, Any]:
-        """The same, with all that is told."""
+        """The same in the format `verbose_json`."""
         answer = self.post(way, response_format="verbose_json", **fields)
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
 
     async def streamed(self, **options: Any) -> list[StreamEvent]:
-        """The recording, live."""
+        """The events of the recording in a live session."""
         pcm = recordings.samples(SPOKEN)
         silence = np.zeros(recordings.SAMPLE_RATE, np.float32)
         async with asyncio.timeout(DEADLINE_SECONDS):
@@ -88,7 +89,7 @@ class Whisper:
 def graph(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Whisper]:
-    """A checkpoint that knows English and German, in one engine after the other."""
+    """A checkpoint for English and German, in each of the engines."""
     path = tmp_path_factory.mktemp("several") / MODEL
     stock = answers_that_end(random_whisper(path, seed=3), path)
     prompt = PromptFormat(open_checkpoint(path))
@@ -99,7 +100,7 @@ def graph(
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whisper]:
-    """A checkpoint that knows English only."""
+    """An English-only checkpoint."""
     path = tmp_path_factory.mktemp("english") / MODEL
     stock = answers_that_end(random_english_whisper(path), path)
     prompt = PromptFormat(open_checkpoint(path))

@@ -41,8 +41,8 @@ _AUDIO = {
     "gradient_clipping": 1e10,
     "output_proj_dims": 96,
 }
-# Of E2B's kind: layers of two widths, of which the last have no keys of their own, and inputs for
-# each layer by token.
+# The text model resembles E2B: layers of two widths (the last layers have no keys of their own),
+# and per-layer inputs for each token.
 _TEXT = {
     "model_type": "gemma4_text",
     "vocab_size": _VOCABULARY,
@@ -83,7 +83,7 @@ class GemmaStock:
 
     @torch.inference_mode()
     def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
-        """Of the whole recording, (n, width)."""
+        """The embeddings of the whole recording, (n, width)."""
         began = time.perf_counter()
         heard = self._heard(pcm)
         output = self._model.model.get_audio_features(
@@ -94,13 +94,13 @@ class GemmaStock:
         return found
 
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
-        """Greedy tokens of the answer, the one that ends it included."""
+        """Greedy tokens of the answer, including the one that ends it."""
         found: list[int] = self.logits(pcm, head, tail).argmax(1).tolist()
         return found
 
     @torch.inference_mode()
     def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
-        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        """The logits from which each token of the answer was chosen, (tokens, vocabulary)."""
         heard = self._heard(pcm)
         rows = int(heard.input_features_mask[:, ::2][:, ::2].sum())
         ids = torch.tensor([[*head, *[self._token] * rows, *tail]])
@@ -114,9 +114,9 @@ class GemmaStock:
 
 
 def random_gemma4(path: Path, *, seed: int = 8, ends: Iterable[int] = ()) -> GemmaStock:
-    """Make one in `path`, without the part that sees but for a tensor of it.
+    """Write a checkpoint to `path`, with one tensor only of the vision part.
 
-    Answers end with tokens of `ends`, too.
+    Tokens of `ends` end an answer, too.
     """
     path.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(path)
@@ -127,7 +127,7 @@ def random_gemma4(path: Path, *, seed: int = 8, ends: Iterable[int] = ()) -> Gem
         "audio_config": _AUDIO,
         "text_config": _TEXT,
         "audio_token_id": audio,
-        # Of what is not heard, beyond the vocabulary.
+        # Placeholders of the inputs that are not audio lie beyond the vocabulary.
         **{f"{kind}_token_id": _VOCABULARY + at for at, kind in enumerate(("image", "video"), 1)},
         "tie_word_embeddings": False,
     }
@@ -151,7 +151,7 @@ def _id(tokenizer: Tokenizer, token: str) -> int:
 
 
 def _write_tokenizer(path: Path) -> Tokenizer:
-    """Write a vocabulary of characters and bytes as Gemma's is laid out: no words, few merges."""
+    """Write a vocabulary of characters and bytes in Gemma's layout: no words, few merges."""
     letters = "▁abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;'\n!?-{}|<>"
     names = [*_SPECIAL, *_TURNS, *(f"<0x{byte:02X}>" for byte in range(256)), *letters]
     merges = [("▁", "t"), ("h", "e"), ("▁t", "he"), ("▁", "d"), ("▁d", "o"), ("▁do", "g")]

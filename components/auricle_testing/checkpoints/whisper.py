@@ -18,7 +18,7 @@ from transformers.models.whisper.modeling_whisper import WhisperForConditionalGe
 
 from auricle_testing.checkpoints.other_models import DEMO, MOST_TOKENS, randomise
 
-# Of the demo model's tokenizer: its last token of text, and the control tokens behind it.
+# From the demo model's tokenizer: its last text token, and the control tokens after it.
 _FIRST = 1084
 _CONTROL = (
     "<|endoftext|>",
@@ -45,7 +45,7 @@ class Stock:
 
     @torch.inference_mode()
     def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
-        """What the encoder makes of 30 s, (1500, width)."""
+        """The encoder's output for 30 s, (1500, width)."""
         began = time.perf_counter()
         features = self._features(pcm, sampling_rate=16_000, return_tensors="pt").input_features
         found: torch.Tensor = self._model.model.encoder(features).last_hidden_state[0]
@@ -53,13 +53,13 @@ class Stock:
         return found
 
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
-        """Greedy tokens of the answer, the one that ends it included."""
+        """Greedy tokens of the answer, including the one that ends it."""
         found: list[int] = self.logits(pcm, head, tail).argmax(1).tolist()
         return found
 
     @torch.inference_mode()
     def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
-        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        """The logits from which each token of the answer was chosen, (tokens, vocabulary)."""
         heard = BaseModelOutput(last_hidden_state=self.embeddings(pcm)[None])
         ids = [*head, *tail]
         found: list[torch.Tensor] = []
@@ -81,9 +81,9 @@ def random_whisper(
     sizes: Mapping[str, int] | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Stock:
-    """Make one in `path`; with a smaller vocabulary it knows English only.
+    """Write a checkpoint to `path`; with a smaller vocabulary it is an English-only model.
 
-    `sizes` are those of the config that differ, and `dtype` is that of the file.
+    `sizes` overrides values of the config; the weights are stored as `dtype`.
     """
     config = {
         "architectures": ["WhisperForConditionalGeneration"],
@@ -135,14 +135,14 @@ def random_whisper(
 
 
 def random_english_whisper(path: Path) -> Stock:
-    """Make one that knows English only."""
+    """Write an English-only checkpoint."""
     return random_whisper(path, vocabulary=1152)
 
 
 def answers_that_end(stock: Stock, path: Path) -> Stock:
-    """Have the one in `path` end each answer before position 14, as random ones repeat themselves.
+    """Edit the checkpoint in `path` to end each answer before position 14.
 
-    Returns its stock model.
+    Without this, random weights repeat themselves. Returns its stock model.
     """
     file, name = path / "model.safetensors", "model.decoder.embed_positions.weight"
     weights = load_file(file)
@@ -155,7 +155,7 @@ def answers_that_end(stock: Stock, path: Path) -> Stock:
 
 
 def _sharpen(model: Any, seed: int) -> None:
-    """Have answers depend on the audio: on few positions of it, and less on the token before."""
+    """Make answers depend on a few positions of the audio, and less on the previous token."""
     noise = torch.Generator().manual_seed(seed)
     decoder = model.model.decoder
     with torch.no_grad():

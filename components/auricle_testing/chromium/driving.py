@@ -14,7 +14,7 @@ _FOLDER = Path(__file__).parent
 async def driven(
     script: str, *arguments: str | Path, seconds: float, environment: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """What the script found, within `seconds`; fails with its errors."""
+    """Run the script and return its result; fails with its errors, or after `seconds`."""
     assert (_FOLDER / "node_modules").exists(), "run: make chromium-env"
     node = await asyncio.create_subprocess_exec(
         *("node", str(_FOLDER / script), *map(str, arguments)),

@@ -1,4 +1,4 @@
-"""What Chromium finds on the pages of a frontend, as tests and benchmarks ask it to look."""
+"""Visits to a frontend's pages in Chromium, for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from auricle_testing.server import ROOT, Server
 RECORDING = ROOT / "models/demo/recordings/market.flac"
 CALLER, OPERATOR = new_key("acme", None, ["live"]), new_key("ops", None, ["operations"])
 _CAPTIONS_SECONDS, _OPERATIONS_SECONDS = 240, 480
-# Somebody who speaks needs two encode workers.
+# One speaker needs two encode workers.
 _PROFILE = CapacityProfile(
     "any",
     "a test",
@@ -31,14 +31,14 @@ _PROFILE = CapacityProfile(
 
 
 def emptied(folder: Path) -> Path:
-    """Make a folder for screenshots, without those of another time."""
+    """Make an empty folder for screenshots; earlier screenshots are removed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
 
 def captions(server: Server, folder: Path) -> dict[str, Any]:
-    """Use the page of live captions (page.mjs), with a recording as microphone and as file."""
+    """Use the live captions page (page.mjs), with a recording as microphone and as file."""
     samples, rate = soundfile.read(RECORDING, dtype="int16")
     recording = folder / "recording.wav"
     soundfile.write(recording, samples, rate)
@@ -48,7 +48,7 @@ def captions(server: Server, folder: Path) -> dict[str, Any]:
 
 
 def watched(folder: Path) -> list[str]:
-    """Options of a graph with keys, and a planner that is about to order a second encode worker.
+    """Options of a graph with API keys, and a planner that soon requests a second encode worker.
 
     Its files are written into `folder`.
     """
@@ -66,7 +66,7 @@ def watched(folder: Path) -> list[str]:
 
 
 def operations(server: Server, folder: Path) -> dict[str, Any]:
-    """Look at the page for operators (ops.mjs) of such a graph, while somebody speaks."""
+    """Open the operators' page (ops.mjs) of such a graph during a session with speech."""
     return asyncio.run(_looked_at(server, folder))
 
 
@@ -90,5 +90,5 @@ async def _spoken(server: Server, samples: np.ndarray) -> None:
 
 
 def said_unasked(found: dict[str, Any]) -> list[str]:
-    """What the console said, without Chromium's own line on the answer that asks for a key."""
+    """Console messages, except Chromium's own line about the 401 that asks for a key."""
     return [line for line in found["console"] if "status of 401" not in line]

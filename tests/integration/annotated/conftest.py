@@ -1,7 +1,7 @@
-"""A graph with both pools beside the path: an aligner with random weights, the real speaker model.
+"""A graph with the optional align and diarize pools.
 
-Its text is decoded by transformers, which starts in a fraction of vLLM's time: who makes the text
-is nothing to the pools beside it.
+The aligner has random weights; the speaker model is the real one. transformers decodes the text,
+because it starts in a fraction of vLLM's time: the pools do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def annotated(aligner: Path) -> Iterator[Server]:
 
 @pytest.fixture
 async def server(annotated: Server) -> AsyncIterator[Server]:
-    """The graph; whole again after the test, and rid of the records of what died."""
+    """The graph, after it has recovered from the test and discovery has dropped dead processes."""
     launcher = Launcher(annotated)
     yield annotated
     for component in (*COMPONENTS, *BESIDE):
@@ -59,6 +59,6 @@ async def server(annotated: Server) -> AsyncIterator[Server]:
 
 
 def each_is_listed_once(graph: Server) -> bool:
-    """Whether no process is listed that died: its record stays for some seconds."""
+    """Whether discovery lists no dead process: its record stays for some seconds."""
     listed = (path.name.rpartition("%2F")[0] for path in graph.discovery.rglob("*%2Falive%2F*"))
     return set(Counter(listed).values()) == {1}

@@ -1,4 +1,4 @@
-"""`auricle transcribe --report` asks for all that the server has."""
+"""`auricle transcribe --report` requests all annotations that the server offers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_a_report_has_speakers_and_words(server: Server, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines()]
     page = report.read_text()
-    # Words of a segment may come before those of one that was final earlier.
+    # A segment's words may arrive before the words of an earlier segment.
     aligned = sorted((e for e in events if e["type"] == "words"), key=lambda e: e["segment"])
     told = [word["text"] for event in aligned for word in event["words"]]
     shown = re.findall(r'<span class="word[^>]*title="[^"]*% sure">([^<]*)</span>', page)

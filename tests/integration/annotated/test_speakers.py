@@ -1,4 +1,4 @@
-"""Who said what, with the real speaker model."""
+"""Speakers of words, with the real speaker model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_who_does_not_ask_is_told_nothing(server: Server) -> None:
 
 
 async def killed(server: Server, component: str, usual: list[StreamEvent]) -> list[StreamEvent]:
-    """Stream at the speed of speech, and kill a process once the second segment is told."""
+    """Stream in real time, and kill a process after the speakers of the second segment."""
     events: list[StreamEvent] = []
     process, dead = server.component(component), False
     async with asyncio.timeout(DEADLINE_SECONDS):
@@ -81,7 +81,7 @@ async def killed(server: Server, component: str, usual: list[StreamEvent]) -> li
 
 
 async def test_a_worker_that_dies_costs_no_text_and_no_numbers(server: Server) -> None:
-    """Speakers are as they would have been, later, or are said to be missing; never others."""
+    """Speakers are the same, possibly later, or are reported missing; they are never wrong."""
     usual = await streamed(server, **ASKED)
     found = speakers(await killed(server, "DiarizeWorker", usual))
     assert found.keys() == speakers(usual).keys()
@@ -98,14 +98,14 @@ async def test_speakers_keep_their_numbers_when_the_processor_dies(server: Serve
 
 
 def recording() -> bytes:
-    """The conversation as a file."""
+    """The conversation as a FLAC file."""
     file = io.BytesIO()
     soundfile.write(file, SPEECH, RATE, format="FLAC")
     return file.getvalue()
 
 
 async def diarized(server: Server) -> TranscriptionDiarized:
-    """What OpenAI's client is told of the recording."""
+    """The transcription that OpenAI's client receives."""
     client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
     async with asyncio.timeout(DEADLINE_SECONDS):
         return await client.audio.transcriptions.create(
@@ -149,7 +149,7 @@ async def test_each_word_of_deepgrams_recording_has_its_speaker(server: Server) 
 
 
 async def test_a_recordings_text_comes_without_the_worker(server: Server) -> None:
-    """Speakers are as they would have been, or are said to be missing; never others."""
+    """Speakers are the same or are reported missing; they are never wrong."""
     usual = await diarized(server)
     server.component("DiarizeWorker").send_signal(signal.SIGKILL)
     told = await diarized(server)

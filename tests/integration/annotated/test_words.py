@@ -1,7 +1,7 @@
 """Words of final segments: times of the real passes.
 
-The aligner has random weights, so times mean nothing; they are what transformers gives for the
-same checkpoint, the same audio and the same words, or they are said to be missing.
+The aligner has random weights, so the times are meaningless. They equal transformers' times for the
+same checkpoint, audio and words, or are reported missing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from auricle_testing.server import Server
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 DEADLINE_SECONDS = 120
 SPEECH = to_int16(np.tile(recordings.samples("kitchen"), 2))
-# One segment is all of the audio, so that the reference can have the same.
+# One segment has all of the audio, so that the reference can use the same input.
 WHOLE: dict[str, Any] = {"endpointing": {"enabled": False}}
 BATCH: dict[str, Any] = {"partials": False, "words": True}
 
@@ -46,7 +46,7 @@ def words(events: list[StreamEvent]) -> dict[int, Words]:
 
 
 def times(events: list[StreamEvent]) -> dict[int, Words]:
-    """The words of each segment without their confidence: batches differ in the last digits."""
+    """The words of each segment without their confidence, whose last digits depend on the batch."""
     return {
         segment: replace(
             found, confidence=None, words=tuple(replace(w, confidence=None) for w in found.words)
@@ -56,7 +56,7 @@ def times(events: list[StreamEvent]) -> dict[int, Words]:
 
 
 def check(final: Final, found: Words) -> None:
-    """What holds for the words of any segment that has them."""
+    """Check the words of any segment that has them."""
     sure = [word.confidence or 0.0 for word in found.words]
     assert all(0.0 < one <= 1.0 for one in sure)
     assert found.confidence == pytest.approx(np.mean(sure), abs=1e-4)
@@ -90,7 +90,7 @@ async def test_times_are_those_that_transformers_gives(
     reference = Reference(aligner, tmp_path / "reference")
     expected = reference.times((audio / 32768).astype(np.float32), split)
     given = [time for word in found[0].words for time in (word.start_ms, word.end_ms)]
-    # The model has more classes than the segment has places; beyond its end there is no time.
+    # The model has more time classes than the segment has positions; times are limited to its end.
     assert given == [min(time, final.end_ms) for time in expected]
 
 
@@ -107,7 +107,8 @@ async def test_who_does_not_ask_for_words_gets_none(server: Server) -> None:
 
 
 async def test_deepgrams_final_results_wait_for_the_aligner_if_they_are_to(server: Server) -> None:
-    """The segments are those of our own protocol with `partials`, which Deepgram's client hears."""
+    """The segments are the same as in our own protocol with `partials`, which Deepgram's client
+    requests."""
     own = await streamed(server, SPEECH, words=True)
     expected = [
         (word.start_ms, word.end_ms, word.word.lower())
@@ -136,7 +137,7 @@ async def test_deepgrams_final_results_wait_for_the_aligner_if_they_are_to(serve
 
 
 async def test_text_goes_on_when_the_align_worker_dies(server: Server) -> None:
-    """Words are as they would have been, later, or are said to be missing; never other ones."""
+    """Words are the same, possibly later, or are reported missing; they are never wrong."""
     before = await streamed(server, SPEECH, **BATCH)
     usual = times(before)
     worker = server.component("AlignWorker")

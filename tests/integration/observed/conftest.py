@@ -1,6 +1,6 @@
-"""A graph that tells all it can: traces, JSON logs of every level, and what KV it holds.
+"""A graph with full observability: traces, JSON logs of every level, and KV events.
 
-Its two PD workers share a device, as configs/h100-0.6b-shared.yaml has them on a GPU.
+Its two PD workers share a device, as in configs/h100-0.6b-shared.yaml.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="package")
 def observed(collector: Collector) -> Iterator[Server]:
-    """Two PD workers that tell of their KV if they can, and a processor that listens."""
+    """Two PD workers that publish KV events if the engine can, and a processor that subscribes."""
     first = free_port()
     with serving(
         f"--Common.placement={PLACEMENT}",

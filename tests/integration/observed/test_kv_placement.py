@@ -1,4 +1,4 @@
-"""Segments placed where the KV of their context is, through Dynamo's KV router."""
+"""Segments are placed with Dynamo's KV router on the worker that has the KV of their context."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCK = 32  # configs/demo.yaml
 
 
 def context_of(name: str) -> str:
-    """Some 600 tokens that no other test's prompt begins with."""
+    """About 600 tokens; the prompts of other tests begin differently."""
     return " ".join(f"The {n}th harbour pilot is called {name}." for n in range(20))
 
 
@@ -35,7 +35,7 @@ CONTEXTS = [
 
 @pytest.fixture
 async def index(observed: Server) -> AsyncIterator[KvIndex]:
-    """As the processor has one."""
+    """A KV index like the processor's."""
     settings = ProcessorSettings(model=MODEL, discovery_path=observed.discovery, placement="kv")
     runtime = Runtime(settings)
     await runtime.client("pd_worker", "generate").wait_for_instances(60)
@@ -44,7 +44,7 @@ async def index(observed: Server) -> AsyncIterator[KvIndex]:
 
 
 async def prefilled(server: Server, context: str) -> int:
-    """Prompt tokens of a session that the KV cache of its PD worker did not have."""
+    """The number of a session's prompt tokens that its PD worker did not have in the KV cache."""
     samples = recordings.samples("hello")
     events = [e async for e in stream_file(server.url, samples, live=False, context=context)]
     usage = events[-1]["usage"]
@@ -52,7 +52,7 @@ async def prefilled(server: Server, context: str) -> int:
 
 
 async def holders(index: KvIndex, head: tuple[int, ...], tenant: str = "default") -> list[int]:
-    """Who holds the prompt's head, once anybody does."""
+    """The workers that hold the prompt's head; waits for the first."""
     async with asyncio.timeout(60):
         while not (held := await index.held(head, tenant)):  # noqa: ASYNC110  it only answers
             await asyncio.sleep(0.02)
@@ -60,9 +60,9 @@ async def holders(index: KvIndex, head: tuple[int, ...], tenant: str = "default"
 
 
 async def listening(server: Server, limit: int) -> None:
-    """Until the processor hears what workers hold: it joins their events after it is ready.
+    """Wait until the processor receives the workers' KV events: it subscribes after it is ready.
 
-    Any one hit may be luck, of which two contexts in a row are less.
+    A single hit may be by chance; two consecutive contexts are less likely to be.
     """
     hits = 0
     async with asyncio.timeout(120):
@@ -75,9 +75,9 @@ async def listening(server: Server, limit: int) -> None:
 
 
 async def test_sessions_with_one_context_go_where_it_is(observed: Server, index: KvIndex) -> None:
-    """By load alone they would take turns, and both workers prefill every context."""
+    """Placement by load alone would alternate, and both workers would prefill every context."""
     prompt = PromptFormat(open_checkpoint(MODEL))
-    # Only what follows the last full block is prefilled again.
+    # Only tokens after the last full block are prefilled again.
     limit = await prefilled(observed, "") + 2 * BLOCK
     await listening(observed, limit)
     missed = 0
@@ -89,7 +89,7 @@ async def test_sessions_with_one_context_go_where_it_is(observed: Server, index:
         for _ in range(2):
             logged = len(observed.log)
             elsewhere = await prefilled(observed, context) >= limit
-            # What the router says is a hint: on a busy machine an answer may come too late.
+            # Placement is best effort: on a busy machine the router may answer too late.
             late = any("placed by load alone" in line for line in observed.log[logged:])
             missed += elsewhere and not late
     assert missed <= 1

@@ -1,4 +1,4 @@
-"""Traces across all processes, JSON logs, and the numbers behind what users notice."""
+"""Traces across all processes, JSON logs, and the metrics behind user-visible latency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auricle_testing.server import Server, eventually
 from tests.integration.observed.collector import Collector
 
 pytestmark = pytest.mark.end_to_end
-# Spans of a session: which service makes each, and which span it lies in.
+# Spans of a session: the service that creates each, and its parent span.
 WHERE = {
     "session": "auricle-frontend",
     "chunk": "auricle-processor",
@@ -55,7 +55,7 @@ async def test_traces_logs_and_waits_of_a_session(
     observed: Server, telling: Server, collector: Collector
 ) -> None:
     samples = recordings.samples("hello") * np.float32(0.9)  # not in any cache yet
-    # Long enough for a partial, though a process may hang for a while.
+    # Long enough for a partial, even if a process hangs for a while.
     before = recordings.samples("kitchen")
     assert [e async for e in stream_file(telling.url, before, live=True)]
     events = [e async for e in stream_file(telling.url, samples, live=True)]
@@ -81,10 +81,10 @@ async def test_traces_logs_and_waits_of_a_session(
     received = "auricle_pd_worker_received_bytes_total"
     workers = ("PdWorker", "PdWorker-2")
     assert sum(observed.metric(worker, received, transport="nixl") for worker in workers) > 0
-    # Every process sends its spans by and by.
+    # Every process exports its spans with a delay.
     await eventually(lambda: _complete(collector.of_session(session), decodes), seconds=60)
     _one_trace(collector.of_session(session))
-    # The client hears of the end before it is logged.
+    # The client receives the end before the server logs it.
     await eventually(lambda: bool(_ended(telling.log, session)), seconds=60)
     _json_logs(telling.log, session, events[-1]["text"])
 

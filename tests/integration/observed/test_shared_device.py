@@ -1,4 +1,4 @@
-"""Two PD processes on one device: both answer, with the same tokens."""
+"""Two PD processes on one device: both answer with the same tokens."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ async def test_both_answer_with_the_tokens_of_a_single_process(observed: Server)
     workers = runtime.client("pd_worker", "generate")
     pd_pool = PdPool(workers, 60.0, 2)
     await encode_pool.ready(60)
-    async with asyncio.timeout(60):  # a new client hears of them one after the other
+    async with asyncio.timeout(60):  # a new client discovers them one after the other
         while len(await workers.instances()) < 2:  # noqa: ASYNC110  it only answers
             await asyncio.sleep(0.05)
     pcm = to_int16(recordings.samples("kitchen"))
     before = [used(port, "PdWorker") for port in ports]
 
     async def decoded(number: int) -> DecodeReply:
-        # Tenants of their own: neither finds what the other has computed.
+        # Each decode has a tenant of its own, so that they share no cache.
         scheme = KeyScheme(checkpoint.fingerprint, settings.dtype, f"tenant-{number}")
         audio = SegmentAudio(checkpoint.geometry, scheme)
         audio.push(pcm)

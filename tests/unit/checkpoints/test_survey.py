@@ -1,4 +1,4 @@
-"""`auricle models check`: a checkpoint and its memory, before anything loads it."""
+"""`auricle models check`: a checkpoint and its memory, before any process loads it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_driver_that_does_has_no_trouble() -> None:
         assert driver_trouble(NvidiaDriver((13, 0), "580.65.06", 2), "13.0", visible) is None
     # Any driver of a major version of CUDA runs all minor versions.
     assert driver_trouble(NvidiaDriver((13, 0), "580.65.06", 2), "13.2", None) is None
-    assert driver_trouble(NvidiaDriver((13, 0)), "13.0", "7") is None  # their number is unknown
+    assert driver_trouble(NvidiaDriver((13, 0)), "13.0", "7") is None  # a driver without a version
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_programs_can_read_it(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_earlier_processs_description_has_no_load(
     graph: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """During an update some processes do not say it yet."""
+    """During an update, some processes do not report it yet."""
     said = json.loads(msgspec.json.encode(graph.answers["c1"]))
     del said["description"]["parts"]["load"]
     graph.answers["c1"] = msgspec.convert(said, ProcessAnswer)

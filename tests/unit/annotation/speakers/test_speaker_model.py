@@ -1,4 +1,4 @@
-"""The speaker model equals the published one, and finds the speakers of speech."""
+"""The speaker model equals the published one, and separates the speakers of a recording."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_change_of_speakers_within_a_segment_is_found(model: WindowedModel) ->
 
 @pytest.fixture
 def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many windows each pass of the network has."""
+    """The number of windows in each pass of the network."""
     passes, embed = [], CamPlusPlus.embed
 
     def counted(network: CamPlusPlus, frames: torch.Tensor) -> torch.Tensor:

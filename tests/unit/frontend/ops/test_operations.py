@@ -1,4 +1,4 @@
-"""What an operator is shown of the deployment, and who may look how often."""
+"""The operators' view of the deployment: its contents, access control and rate limits."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class Endpoint:
 
 
 class Deployment(Gatherer):
-    """Counts the inventories that are made."""
+    """Counts the inventories it makes."""
 
     made = 0
 
@@ -288,7 +288,7 @@ async def test_texts_are_said_to_be_as_late_as_this_frontend_found_them(name: st
     source = Source()
     source.session = name
     dashboard = source.dashboard()
-    source.lags.told("sess_a", 640, 9.0)  # before anybody looked
+    source.lags.told("sess_a", 640, 9.0)  # before the first view
     await dashboard.now(name)
     source.lags.told("sess_a", 1_280, 0.25)
     source.lags.told("sess_b", 640, 8.0)

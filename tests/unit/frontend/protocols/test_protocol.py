@@ -1,4 +1,4 @@
-"""The streaming WebSocket's messages: what is taken, and what is said about the rest."""
+"""The streaming WebSocket's messages: accepted ones, and the errors for all others."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What `session.update` may hold: what is honoured, what is only taken, and what is refused."""
+"""Fields of `session.update`: applied, accepted without effect, and rejected ones."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_the_preset_has_the_models_that_clients_name() -> None:
     served = served_names(FrontendSettings(model_presets=("openai",), model_aliases=("nova-3",)))
     assert served[:2] == ("demo", "nova-3")
     unserved = {name for name in get_args(AudioModel) if name not in served}
-    assert unserved == {"gpt-4o-transcribe-diarize"}  # who asks for it expects speakers
+    assert unserved == {"gpt-4o-transcribe-diarize"}  # its clients expect speakers
     for session in (LIVEKIT, LIVEKIT_LIVE, PIPECAT, PIPECAT_SERVER_VAD):
         given: Any = session["audio"]
         assert given["input"]["transcription"]["model"] in served

@@ -1,4 +1,4 @@
-"""`?resume=true` lets in ahead of others only who then resumes."""
+"""`?resume=true` gives priority in admission only to clients that then resume a session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STREAM, REALTIME = "/v1/audio/stream", "/v1/realtime"
 
 
 class Watched(Front):
-    """A frontend that notes which sessions asked to be let in as admitted before."""
+    """A frontend that records which sessions requested admission as resumed ones."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(**settings)
@@ -95,7 +95,7 @@ async def test_another_value_is_refused_at_the_handshake() -> None:
 
 
 def resumed(front: Front, key: ApiKey) -> str:
-    """The start message with which the holder of the key goes on."""
+    """The start message with which the holder of the key resumes."""
     tokens = ResumeTokens(front.tokens, 120.0, "demo")
     start = msgspec.json.decode(START, type=Start)
     told: Resume = tokens.issue(
@@ -106,7 +106,7 @@ def resumed(front: Front, key: ApiKey) -> str:
 
 @asynccontextmanager
 async def goes_on(front: Front, secret: str) -> AsyncIterator[websockets.ClientConnection]:
-    """A connection of the holder of a key, to resume a session."""
+    """Connect as the holder of a key, to resume a session."""
     async with front.connect(f"{STREAM}?resume=true", secret) as socket:
         yield socket
 

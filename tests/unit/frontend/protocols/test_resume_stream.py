@@ -1,4 +1,4 @@
-"""The frontend's session, cut after any of its messages: the client gets the others, once each."""
+"""The frontend's session, cut after any of its messages: the client gets the others once each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Event = dict[str, Any]
 
 
 def bursts(*seconds: float) -> np.ndarray:
-    """Speech and silence in turn, of so many seconds each."""
+    """Alternating speech and silence of these durations."""
     parts = [
         (8_000 if turn % 2 == 0 else 0) * np.sin(np.arange(int(length * RATE)))
         for turn, length in enumerate(seconds)
@@ -45,12 +45,12 @@ def bursts(*seconds: float) -> np.ndarray:
     return np.concatenate(parts).astype("<i2")
 
 
-# With a pause, two ends of speech, and a silence after which the client is told to forget.
+# With a pause, two ends of speech, and a silence after which the client may discard its audio.
 PCM = bursts(2.1, 0.3, 1.0, 1.5, 2.0, 25.0, 1.3, 1.0)
 
 
 class Client:
-    """One connection's client: sends `start` and audio, and is cut after `most` messages."""
+    """A connection's client: sends `start` and audio, and is disconnected after `most` messages."""
 
     trace = ""
 
@@ -63,7 +63,7 @@ class Client:
         *,
         ends: bool = True,
     ) -> None:
-        """Without `ends` it stays after its last packet, and says nothing more."""
+        """Without `ends` it stays connected after its last packet, and sends nothing more."""
         self.session = name
         self.client = SimpleNamespace(key=ANYONE, tenant="default")
         self.resumes = "resume" in start
@@ -82,7 +82,7 @@ class Client:
     async def receive(
         self, _seconds: float, _what: str, _enough: int = 0
     ) -> tuple[str | None, bytes]:
-        for _ in range(20):  # everything that is on its way gets through
+        for _ in range(20):  # all messages in flight arrive
             await asyncio.sleep(0)
         if not self._messages:
             await self._cut.wait()
@@ -110,7 +110,7 @@ class Client:
 
 
 class Bus(NoBus):
-    """Keeps what is published."""
+    """Keeps the published messages."""
 
     def __init__(self) -> None:
         self.messages: list[TranscriptMessage] = []
@@ -119,8 +119,8 @@ class Bus(NoBus):
         return TranscriptListener(spoken, self.messages.append)
 
     def finals(self) -> set[tuple[str, str, int, str]]:
-        """What is left of the final texts once those of one segment are there once, as NATS has it:
-        it drops a message with the identity of another."""
+        """The final texts without duplicates, as NATS stores them: it drops a message with the
+        identity of an earlier one."""
         return {(m.session, m.part, m.segment, m.text) for m in self.messages if m.type == "final"}
 
 
@@ -141,7 +141,7 @@ class House:
     async def connection(
         self, start: Event, pcm: np.ndarray, most: int | None = None, draining: bool = False
     ) -> Client:
-        """Serve one connection on a frontend that knows nothing of the others."""
+        """Serve one connection on a frontend without any state of the other connections."""
         client = Client(self.name(), start, pcm, most)
         async with asyncio.timeout(60):
             try:
@@ -174,12 +174,12 @@ BY_TURNS: Event = {**START, "endpointing": {"eagerness": "high"}}
 
 
 async def probable(pcm: np.ndarray) -> float:
-    """A turn model whose answer depends on each sample."""
+    """A turn model whose probability depends on each sample."""
     return int(np.abs(pcm.astype(np.int64)).sum()) % 30 / 100
 
 
 def once(events: list[Event]) -> list[tuple[Any, ...]]:
-    """What must be the same however a session was cut."""
+    """The events' properties that must be the same for any cuts of a session."""
     marks = [(e["type"], e["at_ms"]) for e in events if e["type"].startswith(("speech_", "turn_"))]
     finals = [("final", e["segment"]) for e in events if e["type"] == "final"]
     return marks + finals
@@ -234,7 +234,7 @@ async def test_cut_after_every_message_it_still_comes_to_its_end() -> None:
     resume, position = None, 0
     while not events or events[-1]["type"] != "done":
         start = START if resume is None else START | {"resume": resume}
-        # `ready`, and one more message.
+        # Receive `ready` and one more message.
         events += (await house.connection(start, PCM[position:], 2)).events
         if "resume" in events[-1]:
             resume, position = events[-1]["resume"], events[-1]["resume"]["from_sample"]
@@ -243,7 +243,7 @@ async def test_cut_after_every_message_it_still_comes_to_its_end() -> None:
 
 
 async def test_the_bus_has_each_final_once_however_the_session_was_cut() -> None:
-    """Those that the client did not get any more are published by both frontends, alike."""
+    """Both frontends publish, identically, the finals that the client did not receive any more."""
     whole = Bus()
     undisturbed = (await House(bus=whole).connection(START, PCM)).events
     assert len(whole.finals()) > 1
@@ -261,7 +261,7 @@ async def test_what_is_sent_again_is_not_charged_again() -> None:
         before = await house.connection(START, PCM, most)
         resume = before.events[-1]["resume"]
         after = await house.connection(START | {"resume": resume}, at(resume))
-        # Charged before, but not in the token, is what came after the last message.
+        # The audio after the last message has been charged but is missing in the token.
         total = before.charged + after.charged
         assert len(PCM) / RATE <= total + 1e-6
         assert total <= len(PCM) / RATE + 1.0
@@ -284,7 +284,7 @@ async def test_without_resuming_there_is_neither_token_nor_checkpoint() -> None:
 
 
 async def test_another_frontend_may_have_other_defaults() -> None:
-    """Endpointing and cadence stay what they were when the session began."""
+    """Endpointing and cadence keep their values from the session's start."""
     house = House()
     undisturbed = (await house.connection(START, PCM)).events
     before = await house.connection(START, PCM, 4)
@@ -296,7 +296,7 @@ async def test_another_frontend_may_have_other_defaults() -> None:
 
 
 async def test_a_newer_connection_takes_the_session_over() -> None:
-    """The client lost the older one; the frontend does not know it yet."""
+    """The client lost the older connection; the frontend has not noticed yet."""
     house = House()
     undisturbed = (await house.connection(START, PCM)).events
     frontend = house.frontend()

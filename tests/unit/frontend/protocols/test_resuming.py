@@ -1,7 +1,7 @@
-"""A session whose connection is cut anywhere, again and again, tells its client each event once.
+"""A session whose connection is cut repeatedly, at any point, delivers each event once.
 
-The gate, the ledger, the line and the processor's session are the real ones; the network and the
-speech model are simulated, as in `histories`. Messages that were sent and did not arrive are lost.
+The endpointer, the ledger, the processor link and the processor's session are the real ones; the
+network and the speech model are simulated, as in `histories`. Messages in flight at a cut are lost.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from tests.unit.histories import (
 pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=160, pre_roll_ms=64)
 FRAMES = len(SAID) // VAD_FRAME
-# Where a segment is cut at its maximum length depends on what was decoded before. Without that,
-# nothing does.
+# The earlier decodes determine where a segment is cut at its maximum length. Nothing else depends
+# on them, so these rules have no such cuts.
 UNCUT = replace(
     RULES,
     segments=SegmentPolicy(
@@ -63,7 +63,7 @@ LOUD = st.lists(
 ).map(lambda runs: [value for value, frames in runs for _ in range(frames)][:FRAMES])
 
 
-# Long ones: what goes wrong does so after several cuts, late in a session.
+# Long histories: errors appear after several cuts, late in a session.
 HISTORY = st.integers(0, 2**32).map(lambda seed: random.Random(seed).randbytes(seed % 600))
 
 
@@ -78,7 +78,7 @@ def in_short() -> Any:
 
 @dataclass
 class Listener:
-    """A client: what it has of the session, and what it must have kept."""
+    """A client: its part of the session, and the audio that it must have kept."""
 
     told: SentState = NOTHING
     marks: list[tuple[str, int]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Listener:
     committed: str = ""
     decoded_ms: int = -1
     done: bool = False
-    unheard_of: int = 0  # samples since it was told from where to keep audio
+    unheard_of: int = 0  # samples since the last message with a position from which to keep audio
 
     def hears(self, message: Any, told: SentState) -> None:
         assert told.listening.sample >= self.told.listening.sample, "audio was forgotten already"
@@ -108,7 +108,7 @@ class Listener:
 
 
 class Connection(World):
-    """One connection of the client, to a frontend that knows only its token."""
+    """One connection of the client, to a frontend that has only the client's token."""
 
     def __init__(self, client: Listener, loud: list[float], choices: Choices, rules: Any) -> None:
         told = client.told
@@ -133,7 +133,7 @@ class Connection(World):
         return self.processor
 
     def run_until_cut(self) -> None:
-        """Run until the history says that the connection is cut, or ends."""
+        """Run until the history cuts the connection or ends."""
         steps = (
             *(self.listen, self.push, self.accept, self.work, self.answer, self.deliver),
             *(self.flow,) * 8,
@@ -242,13 +242,13 @@ def test_a_session_cut_anywhere_has_the_events_of_one_that_was_not(
 def test_no_word_is_lost_or_doubled_where_segments_are_cut_at_their_maximum(
     loud: list[float], history: bytes
 ) -> None:
-    """Every final is checked by the simulated model: it must hear the samples of its segment."""
+    """The simulated model checks every final: its input must be the samples of the segment."""
     undisturbed, _ = heard(loud, b"", RULES)
     found, _ = heard(loud, history, RULES)
     assert found.marks == undisturbed.marks
     for before, after in zip(found.finals, found.finals[1:], strict=False):
         assert before[3] <= after[2]
-    # What a cut leaves of the last segment is not decoded if it is shorter than a word.
+    # After a cut, the rest of the last segment is not decoded if it is shorter than a word.
     assert bool(found.finals) == bool(undisturbed.finals)
     if found.finals:
         assert abs(found.finals[-1][3] - undisturbed.finals[-1][3]) <= SHORTEST // 16

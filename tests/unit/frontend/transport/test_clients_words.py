@@ -1,4 +1,4 @@
-"""Clients hear our words: whatever raises, its text is for the log, with the session's name."""
+"""Clients receive our own messages; exceptions' texts are only in the log, with the session."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ WAYS = ("/v1/audio/stream", "/v1/realtime", "/v1/vapi", *LISTEN, ASSEMBLYAI)
 
 
 def log_tells(caplog: pytest.LogCaptureFixture) -> str:
-    """All of the log, tracebacks included."""
+    """The whole log, including tracebacks."""
     formatter = logging.Formatter("%(message)s")
     return "\n".join(formatter.format(record) for record in caplog.records)
 
@@ -101,7 +101,7 @@ def secrets(tmp_path: Path) -> Secrets:
 
 
 async def answers(route: Route, request: bytes, secrets: Secrets) -> list[Any]:
-    """What an endpoint answers to a request of its deployment."""
+    """The endpoint's replies to a request from its own deployment."""
     receiver = "auricle.processor.admit/1"
     handle = handler(route, Verifier(secrets, receiver), Refusals(CollectorRegistry()))
     message = sealed_to_wire(Signer(secrets).seal(request, receiver))
@@ -130,7 +130,7 @@ async def test_a_message_that_does_not_fit_is_described_in_the_log_only(
 
 
 class Broken:
-    """Dynamo's endpoint and its client, whose transport fails."""
+    """Dynamo's endpoint and its client, with a failing transport."""
 
     async def client(self) -> Broken:
         return self
@@ -364,7 +364,7 @@ async def test_no_header_repeats_what_a_client_sent() -> None:
 
 @pytest.mark.parametrize("charset", ["idna", "punycode", "unicode_escape", "undefined", "utf-7"])
 async def test_a_form_in_an_odd_charset_is_refused(charset: str) -> None:
-    """Some end in errors of their own, one takes quadratic time, one gives half characters."""
+    """Some raise errors of their own, one takes quadratic time, one yields lone surrogates."""
     body = b'--x\r\ncontent-disposition: form-data; name="model"\r\n\r\n\\ud800\xff\r\n--x--\r\n'
     front = Front()
     async with asyncio.timeout(60), front.serving(), httpx.AsyncClient(timeout=60) as client:

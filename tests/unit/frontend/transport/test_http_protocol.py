@@ -1,4 +1,4 @@
-"""Slow, large, broken and numerous HTTP requests, over real connections."""
+"""Slow, large, malformed and numerous HTTP requests, over real connections."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_headers_that_take_too_long_are_answered_with_408() -> None:
         for line in (b"GET / HTTP/1.1\r\n", b"host: x\r\n", b"a: b\r\n"):
             writer.write(line)
             await heard(door, line)
-            door.after(4.0)  # a line now and then does not help
+            door.after(4.0)  # an occasional line does not extend the deadline
         status, message = error_of(await reader.readuntil(b"}}"))
         assert (status, message) == (408, "the request's line and headers took longer than 10 s")
         door.after(2.0)
@@ -180,7 +180,7 @@ async def test_a_tls_handshake_has_a_deadline(tmp_path: Path) -> None:
             assert (await client.get(f"https://127.0.0.1:{door.port}/")).status_code == 200
 
 
-# ── what is not HTTP, or too much of it ─────────────────────────────────────
+# ── malformed or excessive HTTP ─────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ async def test_refused_connections_are_closed_whether_they_ask_or_not() -> None:
     door, app = Door(ConnectionLimits(per_address=1)), App()
     async with door.serving(app.app):
         held = [await door.connect() for _ in range(200)]
-        await until(lambda: len(door.connections) <= 65)  # some may stay to be told why
+        await until(lambda: len(door.connections) <= 65)  # some may wait for the error message
         door.after(1.1)
         await until(lambda: len(door.connections) <= 1)
         for _, writer in held:
@@ -328,7 +328,7 @@ async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str
             return answer.status_code
 
         assert [await status() for _ in range(4)] == [200, 200, 429, 429]
-        # Only a trusted proxy can say who its client is.
+        # Only a trusted proxy may state its client's address.
         assert await status(address="10.0.0.2") == (200 if proxies else 429)
         assert await status("live") == 200
         clock.now += 1.0

@@ -1,4 +1,4 @@
-"""The door of the gRPC server: keys, limits, errors in gRPC's words, health and reflection."""
+"""The gRPC server's transport: keys, limits, gRPC errors, health and reflection."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def model(name: str) -> bytes:
 
 
 async def failure(call: Any) -> tuple[str, str, Any]:
-    """How a unary call fails: code, details and trailing metadata."""
+    """The error of a unary call: code, details and trailing metadata."""
     with pytest.raises(grpc.aio.AioRpcError) as failed:
         await call
     error = failed.value
@@ -124,7 +124,7 @@ async def begin(call: Any, front: Front) -> None:
 
 
 async def ended_after(call: Any, *messages: bytes) -> tuple[str, str]:
-    """How a call ends whose client sends messages, unless it was refused before."""
+    """The end of a call whose client sends messages, unless the server rejects it before."""
     with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
         for data in messages:
             await call.write(data)
@@ -177,14 +177,14 @@ async def test_one_address_makes_so_many_calls_a_second() -> None:
             await unary(channel, CONFIG)
         code, said, _ = await failure(unary(channel, CONFIG))
         assert (code, said) == ("RESOURCE_EXHAUSTED", "rate limit exceeded: 1 requests per second")
-        await unary(channel, f"{HEALTH}/Check")  # a probe is always answered
+        await unary(channel, f"{HEALTH}/Check")  # probes are always answered
 
 
 async def test_a_message_has_a_size() -> None:
     async with calling(Front(grpc_max_message_bytes=65_536)) as channel:
         code, _, _ = await failure(unary(channel, RECOGNIZE, recording(bytes(100_000))))
         assert code == "RESOURCE_EXHAUSTED"
-        await unary(channel, CONFIG)  # the connection is as good as before
+        await unary(channel, CONFIG)  # the connection still works
 
 
 # ── errors ──────────────────────────────────────────────────────────────────
@@ -345,7 +345,7 @@ async def test_tools_can_ask_what_there_is(version: str) -> None:
         assert sorted(names) == [HEALTH, f"{package}.ServerReflection", KSERVE, RIVA]
         described = await answer(file_containing_symbol=RIVA)
         files = described.file_descriptor_response.file_descriptor_proto
-        assert len(files) == 3  # with what it imports
+        assert len(files) == 3  # including its imports
         named = await answer(file_by_filename="riva/proto/riva_audio.proto")
         assert named.file_descriptor_response.file_descriptor_proto[0] in files
         unknown = await answer(file_containing_symbol="x.Y")

@@ -1,4 +1,4 @@
-"""A key is nowhere in what the server logs, whichever way it comes and whatever becomes of it."""
+"""The server never logs a key, for any way of sending it and any outcome."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ async def test_no_way_to_send_a_key_brings_it_into_the_log(
         await front.post(secret)
         await front.post(secret, path="/v1/listen")
     logged = [logging.Formatter().format(r) for r in caplog.records]
-    assert logged  # the sessions' ends or the refusals at least
+    assert logged  # at least the sessions' ends or the rejections
     assert not [line for line in logged if secret in line]
 
 
 def test_no_setting_takes_a_secret_itself() -> None:
-    """Settings stand in config files, manifests and command lines; files hold secrets."""
+    """Settings appear in config files, manifests and command lines; files hold secrets."""
     for section, kind in SECTIONS.items():
         for name in kind.model_fields:
             words = name.split("_")

@@ -1,4 +1,4 @@
-"""`auricle check-config` names every mistake at once, with its place and what would be right."""
+"""`auricle check-config` lists every mistake at once, with its position and a valid value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published of `/v1/audio/stream` for other languages, held against the code."""
+"""The published descriptions of `/v1/audio/stream` for other languages match the code."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_the_browsers_client_resumes_and_tells_each_event_once(tmp_path: P
         assert await connection.audio() == samples
         await connection.say("final", 2_500, **final(0, "one"))
         await connection.say("checkpoint", 2_500)
-        await connection.socket.close(1012)  # what was sent before a cut may be lost with it
+        await connection.socket.close(1012)  # a cut may lose messages that were sent before it
 
     async def second(connection: Connection) -> None:
         assert connection.path == "/v1/audio/stream?resume=true"

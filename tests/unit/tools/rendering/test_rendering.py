@@ -27,7 +27,7 @@ pytestmark = pytest.mark.unit
 GRAPH, CONFIG = "graphs.e_pd:Frontend", Path("configs/h100-0.6b.yaml")
 CRDS = ROOT.parent / "shared/crds"
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
-# The kinds of every cluster with the Dynamo platform.
+# The kinds that every cluster with the Dynamo platform has.
 IN_EVERY_CLUSTER = {
     ("v1", "ConfigMap"),
     ("v1", "PersistentVolumeClaim"),
@@ -87,7 +87,7 @@ def test_the_committed_manifests_are_current(
 
 
 def closed(schema: Any) -> Any:
-    """The schema with unknown properties refused, as far as it says which are known."""
+    """The schema with unknown properties rejected wherever it lists the known ones."""
     if isinstance(schema, dict):
         found = {key: closed(value) for key, value in schema.items()}
         if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -99,13 +99,13 @@ def closed(schema: Any) -> Any:
 @pytest.mark.skipif(not CRDS.is_dir(), reason="Dynamo's CRDs are not here")
 def test_the_deployment_is_valid_against_the_crd(rendered: Path) -> None:
     text = (CRDS / "nvidia.com_dynamographdeployments.yaml").read_text()
-    crd = yaml.load(text, Loader=yaml.CSafeLoader)  # seconds sooner than Python's
+    crd = yaml.load(text, Loader=yaml.CSafeLoader)  # seconds faster than Python's
     (version,) = [v for v in crd["spec"]["versions"] if v["name"] == "v1beta1"]
     schema = closed(version["schema"]["openAPIV3Schema"])
     schema["properties"]["metadata"] = {"type": "object"}
     deployment = one(rendered, "DynamoGraphDeployment")
     jsonschema.validate(deployment, schema)
-    # The check itself: a typo is found, however deep.
+    # Check the check itself: it finds a typo at any depth.
     container = deployment["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]
     container["livenessProb"] = {}
     with pytest.raises(jsonschema.ValidationError, match="livenessProb"):
@@ -116,7 +116,7 @@ def test_the_base_needs_nothing_but_kubernetes_and_dynamo(rendered: Path) -> Non
     needed = {
         (m["apiVersion"], m["kind"])
         for m in manifests(rendered / "base")
-        if m["kind"] != "Kustomization"  # for kubectl alone
+        if m["kind"] != "Kustomization"  # only kubectl uses it
     }
     assert needed == IN_EVERY_CLUSTER
 
@@ -248,7 +248,7 @@ def test_only_workers_have_gpus_and_capabilities(rendered: Path) -> None:
 
 
 def pod_specs(folder: Path) -> dict[str, dict[str, Any]]:
-    """Of every component, and of the job that downloads a checkpoint."""
+    """The pod specs of every component, and of the job that downloads a checkpoint."""
     found = {name: c["podTemplate"]["spec"] for name, c in components(folder).items()}
     return found | {"download": one(folder, "Job")["spec"]["template"]["spec"]}
 
@@ -293,7 +293,7 @@ def test_every_component_has_the_deployments_secret_and_the_job_has_not(rendered
         (volume,) = [v for v in spec["volumes"] if v["name"] == "secret"]
         assert volume["secret"] == {"secretName": "auricle-internal", "defaultMode": 0o440}
         mounts = {m["name"]: m for m in spec["containers"][0]["volumeMounts"]}
-        # Without `subPath`, or Kubernetes would not update it.
+        # Without `subPath`; Kubernetes does not update files mounted with it.
         assert mounts["secret"] == {
             "name": "secret",
             "mountPath": "/etc/auricle-secret",
@@ -363,7 +363,7 @@ def test_a_job_pulls_the_models_that_are_named(
     (container,) = one(out, "Job")["spec"]["template"]["spec"]["containers"]
     names = ["Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-4B"]
     assert container["command"] == ["auricle", "models", "pull", *names]
-    # Where the job puts them is where the others look.
+    # The job writes the models to the folder in which the components look for them.
     folder = {"name": "AURICLE_MODELS", "value": "/models"}
     assert folder in container["env"]
     for name, component in components(out).items():
@@ -415,7 +415,7 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     for name in ("AlignEncodeWorker", "AlignWorker"):
         main = found[name]["podTemplate"]["spec"]["containers"][0]
         assert main["command"] == ["auricle", "component", name]
-        # Dynamo would take a second component of one type for the first.
+        # Dynamo would confuse two components of the same type.
         assert "type" not in found[name]
         assert found[name]["scalingAdapter"] == {}
     role = one(tmp_path / "k8s", "Role")
@@ -441,7 +441,7 @@ def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     assert [m["spec"]["minReplicas"] for m in hpa[2:]] == [1, 1]
     keda = [m for m in manifests(tmp_path / "k8s/overlays/keda") if m["kind"] == "ScaledObject"]
     assert [m["spec"]["minReplicaCount"] for m in keda[2:]] == [0, 0]
-    # An empty pool has no slots that could fill: a request starts it.
+    # An empty pool has no slots that could fill up: a request starts it.
     for scaled in keda[2:]:
         own, asking = [t["metadata"]["query"] for t in scaled["spec"]["triggers"]]
         assert "slots_share" in own
@@ -506,10 +506,10 @@ def test_the_translate_pool_has_pods_with_an_engine(tmp_path: Path) -> None:
     assert main["command"] == ["auricle", "component", "TranslateWorker"]
     assert "type" not in found and found["replicas"] == 0
     assert found["scalingAdapter"] == {}
-    # vLLM's processes talk through shared memory, and the pod has a GPU to itself.
+    # vLLM's processes communicate through shared memory, and the pod has a GPU of its own.
     assert found["sharedMemorySize"] == "1024Mi"
     assert main["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert "UCX_TLS" not in {one["name"] for one in main["env"]}  # no embeddings come to it
+    assert "UCX_TLS" not in {one["name"] for one in main["env"]}  # it receives no embeddings
     said = one(tmp_path / "k8s", "ConfigMap")["data"]["config.yaml"]
     assert yaml.safe_load(said)["TranslateWorker"]["gpu_memory_share"] == 0.9
     assert "processes_per_device" not in yaml.safe_load(said)["TranslateWorker"]

@@ -1,4 +1,4 @@
-"""docs/settings.md has every setting, and what documents say of settings is so."""
+"""docs/settings.md has every setting, and the documents' statements about settings are true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
 SECTIONS = sections()
-# The changelog names what there was, too.
+# The changelog also names settings of the past.
 DOCUMENTS = sorted(
     path
     for pattern in ("*.md", "docs/*.md", "deploy/**/*.md")
@@ -21,7 +21,7 @@ DOCUMENTS = sorted(
     if path.name != "CHANGELOG.md"
 )
 NAMED = re.compile(rf"(?<![:\w])({'|'.join(SECTIONS)})\.([a-z][a-z0-9_]*(?:\.[a-z]\w*)?)")
-# By the end of their name, what a float or int of time or size is in.
+# The suffix of a setting's name determines the unit of its float or int.
 UNITS = {"seconds": "s", "ms": "ms", "bytes": "bytes", "gib": "GiB", "hours": "h"}
 
 
@@ -40,7 +40,7 @@ def test_the_page_has_every_setting_of_a_section_once(name: str) -> None:
 
 def test_a_section_has_those_of_common_too_but_the_page_does_not_repeat_them() -> None:
     own = {option.key for option in own_options(SECTIONS["Planner"])}
-    assert "replicas" in own  # it has other bounds
+    assert "replicas" in own  # its bounds differ
     assert "log_level" not in own
     assert "log_level" in options(SECTIONS["Planner"])
 

@@ -1,4 +1,4 @@
-"""Other models than Qwen3-ASR: audio in parts gives the stock model's result for the whole."""
+"""Models other than Qwen3-ASR: audio in parts gives the stock model's result for all of it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ PROMPTS = {
 
 @dataclass
 class Model:
-    """A random checkpoint, as auricle reads it and as transformers has it."""
+    """A random checkpoint, loaded by auricle and by transformers."""
 
     checkpoint: ModelCheckpoint
     stock: Listens
@@ -90,7 +90,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def clips() -> Iterator[Int16]:
-    """Parts of the bundled recordings, of 1 to 20 s."""
+    """Parts of the bundled recordings, 1 to 20 s long."""
     random = np.random.default_rng(11)
     while True:
         for name in recordings.NAMES:
@@ -123,7 +123,7 @@ async def test_a_segment_of_which_the_encoder_has_forgotten_the_beginning_goes_o
     async with encode_worker(model.checkpoint, model.encoder, conv_blocks=8) as worker:
         one, other = GrowingSegment(worker, pcm), GrowingSegment(worker, pcm[8000:])
         await one.until(7 * recordings.SAMPLE_RATE)
-        await other.until(len(other.pcm))  # which takes all of the cache
+        await other.until(len(other.pcm))  # this takes the whole cache
         found = await one.until(len(pcm))
         torch.testing.assert_close(found.embeddings, expected, atol=1e-4, rtol=0)
         if model.checkpoint.architecture.encoder == "causal":
