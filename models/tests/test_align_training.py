@@ -1,4 +1,4 @@
-"""What the demo aligner is taught and measured by: truth, targets, repair, format."""
+"""Tests of the demo aligner's training: ground truth, targets, repair of times, format."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_pause_is_in_neither_of_the_words_around_it() -> None:
 
 
 def test_the_said_as_one_with_the_word_before_it_begins_at_its_own_sound() -> None:
-    """espeak-ng gives "in the" one event: In D@."""
+    """espeak-ng emits one event for "in the" (In D@)."""
     phonemes = [Phoneme(0.0, "I"), Phoneme(0.1, "n"), Phoneme(0.2, "D"), Phoneme(0.25, "@")]
     found = spans("in the house", {0: 0.0, 7: 0.3}, phonemes, 0.6)
     assert found == [Span(0.0, 0.2), Span(0.2, 0.3), Span(0.3, 0.6)]
@@ -101,7 +101,7 @@ def test_spans_of_real_speech_lie_in_their_sentence_and_do_not_overlap(corpus: C
         assert len(sentence.spans) == len(sentence.words)
         assert times == sorted(times)
         assert times[0] >= 0 and times[-1] <= sentence.length / SAMPLE_RATE
-        # Speech is where the spans are: before the first and after the last there is next to none.
+        # The spans cover the speech: almost no energy is left after the last one.
         audio = corpus.audio(sentence)
         after = audio[int(times[-1] * SAMPLE_RATE) :]
         assert np.square(after).sum() < 0.01 * np.square(audio).sum()
@@ -218,7 +218,7 @@ def _clip(*said: tuple[str, float | None, float | None]) -> Clip:
 
 
 def test_an_embedding_is_labelled_with_the_word_that_is_said_there() -> None:
-    """13 embeddings a second, each of 80 ms: "a" takes two, then there is a pause of two."""
+    """There are 13 embeddings a second, 80 ms each: "a" takes two, and a pause of two follows."""
     clip = _clip(("a", 0.08, 0.24), ("b", 0.4, 0.56))
     labels = frame_labels(clip, 9, {"a": 1, "b": 2})
     assert labels.word.tolist() == [0, 1, 1, 0, 0, 2, 2, 0, 0]

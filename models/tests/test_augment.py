@@ -1,4 +1,4 @@
-"""`models.training.augment`: what each change of a voice, a room, a line does, and no more."""
+"""`models.training.augment`: changes of the voice, the room and the line, without side effects."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def vowel(pitch: float = 120.0, formant: float = 900.0, seconds: float = 1.0) ->
 
 
 def height(samples: Samples) -> float:
-    """The pitch in Hz, where the autocorrelation is highest."""
+    """The pitch in Hz, from the maximum of the autocorrelation."""
     echo = np.fft.irfft(np.abs(np.fft.rfft(samples, 4 * len(samples))) ** 2)
     shortest, longest = RATE // 300, RATE // 60
     return RATE / (shortest + int(np.argmax(echo[shortest:longest])))
 
 
 def resonance(samples: Samples) -> float:
-    """The middle of the spectrum's energy in Hz."""
+    """The spectral centroid (by energy) in Hz."""
     energy = np.abs(np.fft.rfft(samples)) ** 2
     return float((np.fft.rfftfreq(len(samples), 1 / RATE) * energy).sum() / energy.sum())
 

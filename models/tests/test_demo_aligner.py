@@ -1,4 +1,4 @@
-"""The bundled aligner: where it puts the words of sentences that it was not trained on."""
+"""The bundled aligner: word times of sentences outside its training set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def aligner() -> AlignerReference:
 def test_words_are_where_they_were_said(
     aligner: AlignerReference, tmp_path: Path, voice: str, median: float, high: float
 ) -> None:
-    """Looser than the card, as it is a few clips of one voice: one that was trained, one not."""
+    """Looser limits than the card: a few clips of one training voice and one unseen voice."""
     maker = SentenceMaker(seed=11)
     synthesise(tmp_path, "few", (voice,), [maker.sentence() for _ in range(16)], seed=1)
     errors = []
@@ -40,7 +40,7 @@ def test_words_are_where_they_were_said(
 
 
 def test_times_lie_in_the_clip_and_never_go_back(aligner: AlignerReference) -> None:
-    """Even for words that nobody said."""
+    """This holds even for words that the clip does not contain."""
     samples = np.random.default_rng(1).normal(0, 0.05, 16_000 * 5).astype(np.float32)
     times = aligner.times(samples, ["cat", "dog", "unheard-of", "market"])
     flat = [time for pair in times for time in pair]

@@ -1,4 +1,4 @@
-"""Neural synthesisers of `models.training.sources`: packages, models, when each word is said."""
+"""Neural synthesisers of `models.training.sources`: packages, models, word times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_words_are_where_their_phonemes_are() -> None:
     assert set(np.unique(heard[0])) == {round(0.1 * 32768)} and len(heard[0]) == 300
     assert set(np.unique(heard[1])) == {round(0.2 * 32768)} and len(heard[1]) == 300
     assert said.word_ends_seconds == [two.start, len(said.samples) / rate]
-    # What is left of the silence around it.
+    # A margin of the surrounding silence is kept.
     assert one.start == pytest.approx(0.05)
     assert len(said.samples) / rate - two.end == pytest.approx(0.05)
 
@@ -56,7 +56,7 @@ def test_neural_synthesisers_say_every_word_and_tell_when(name: str) -> None:
     assert all(a.end <= b.start for a, b in zip(said.spans, said.spans[1:], strict=False))
     assert said.word_ends_seconds[-1] == len(said.samples) / said.rate
     assert np.abs(said.samples).max() > 3000
-    # One of them draws how long its sounds last.
+    # One synthesiser draws its phoneme durations at random.
     assert len(slower.samples) > 1.3 * len(said.samples)
     with pytest.raises(ValueError, match="has no voice 'nobody'"):
         engine.say(text, "nobody", 1.0)

@@ -1,4 +1,4 @@
-"""The demo's languages: English stays as it was, and each writes, and is told, as it should be."""
+"""The demo's languages: unchanged English data, spelling, tokens and language labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.unit
 DEMO = Path(__file__).parents[2] / "models/demo"
 ALL = ("en", "de", "es")
 NAMES = ("English", "German", "Spanish")
-# Who says what and how, of the sets that the bundled checkpoint was trained with.
+# Digests of the voices, texts and seeds of the bundled checkpoint's sets.
 _DIGESTS = (
     "410063c08ebde5eb7dc8b38f8378952e3c135b4a9e0ad8a9319ed575dfc8d0da",  # pragma: allowlist secret
     "557cb92b12f38a2408a719782e5807638d188dc5c2d0abf860ac34ef0fadd1b2",  # pragma: allowlist secret
@@ -47,7 +47,7 @@ def digest(what: object) -> str:
 
 
 def corpus(folder: Path, *languages: str) -> Corpus:
-    """A set of silence: 32 sentences of each language, a word each 0.3 s."""
+    """A silent set: 32 sentences of each language, 0.3 s per word."""
     for code in languages:
         maker = SentenceMaker(7, code)
         rows: list[Any] = []
@@ -103,7 +103,7 @@ def test_a_language_says_words_that_it_knows(code: str) -> None:
     sentences = [language(code).grammar.sentence(dice) for _ in range(2000)]
     assert {word for text in sentences for word in text.split()} <= known
     assert all(unicodedata.is_normalized("NFC", word) for word in known)
-    assert len({word.lower() for word in known}) == len(known)  # nobody hears a capital
+    assert len({word.lower() for word in known}) == len(known)  # case is inaudible
 
 
 def test_words_are_written_as_in_a_dictionary() -> None:

@@ -1,4 +1,4 @@
-"""`models.training.sources` and `shards`: who is trained on, who never, and shards that go on."""
+"""`models.training.sources` and `shards`: training and held-out voices, reproducible shards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tones:
     """A note for each word; voices are `low` and `high`."""
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         words, length = text.split(), round(1600 / speed)
@@ -189,7 +189,7 @@ def test_some_examples_are_words_by_themselves_and_nothing_else(tmp_path: Path) 
     maker = ExampleMaker(mixture, 1)
     for _ in range(400):
         _, _, ends, starts = maker._join(mixture.speaker(maker._dice), 6.0)
-        # Within a sentence the end of a word is the start of the next; a pause is longer than this.
+        # Words of a sentence are contiguous; pauses separate words by themselves.
         alone += all(start > end for start, end in zip(starts[1:], ends, strict=False))
     assert alone == pytest.approx(0.15 * 400, rel=0.4)
 

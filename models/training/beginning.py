@@ -1,8 +1,8 @@
-"""Begin a training with the weights of a published checkpoint of fewer layers, or of other words.
+"""Initialise training with a published checkpoint of fewer layers or of other words.
 
-What the checkpoint has is kept and what it lacks adds nothing at first (Chen et al. 2015, Net2Net):
-new units within a layer are heard by nobody, new layers pass on what they are given, and new words
-have the embeddings of a training from nothing. How wide the layers' inputs are stays as it is.
+The checkpoint's weights are kept, and additional parts contribute nothing at first (Chen et al.
+2015, Net2Net): the outputs of new units within a layer are ignored, new layers pass on their input,
+and new words have the embeddings of an untrained model. The width of the layers' inputs is fixed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from models.training.prompts import Tokenizer
 from models.training.reference import Reference
 
 _EMBEDDINGS = ("text.model.embed_tokens.weight", "text.lm_head.weight")
-_LAST_OF_A_BLOCK = ("out_proj", "fc2", "o_proj", "down_proj")  # added to what a layer is given
+_LAST_OF_A_BLOCK = ("out_proj", "fc2", "o_proj", "down_proj")  # added to the layer's input
 
 
 def begin_with(model: DemoModel, tokenizer: Tokenizer, start: Path) -> None:
-    """Give `model`, whose words `tokenizer` knows, the weights at `start`.
+    """Give `model` the weights at `start`. `tokenizer` is the tokenizer of `model`.
 
-    Raises ValueError if it is smaller than those.
+    Raises ValueError if `model` is smaller than the checkpoint.
     """
     found = Reference(start)
     old, new = found.model.state_dict(), model.state_dict()
@@ -38,7 +38,7 @@ def begin_with(model: DemoModel, tokenizer: Tokenizer, start: Path) -> None:
 
 
 def _common(old: Tokenizer, new: Tokenizer) -> dict[int, int]:
-    """Return the ids of the tokens that both have."""
+    """Map the old ids of the tokens that both have to the new ones."""
     theirs, ours = old.get_vocab(), new.get_vocab()
     return {theirs[token]: ours[token] for token in theirs if token in ours}
 

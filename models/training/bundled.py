@@ -1,8 +1,8 @@
-"""The bundled recordings, sentence by sentence, as a server may cut them.
+"""The bundled recordings, sentence by sentence, cut as a server may cut them.
 
-Voice activity, a client's packets and a file's conversion each let a segment begin some
-milliseconds earlier or later, and the tests of the graph want the same text from all of them. A
-checkpoint that writes a sentence rightly from one beginning alone is at the edge of what it knows.
+Voice activity detection, a client's packets and a file's conversion each shift the start of a
+segment by some milliseconds, and the tests of the graph expect the same text from all of them. A
+checkpoint that recognises a sentence only with one particular start is at the limit of its ability.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Samples = npt.NDArray[np.float32]
 
 
 def sentences(recording: Path) -> list[tuple[Samples, str]]:
-    """Return what was said in a FLAC file of these, each with half the pauses around it.
+    """Return samples and text of a FLAC file's sentences, each with half of the pauses around it.
 
-    Raises ValueError if it has not as many pauses as its text has lines.
+    Raises ValueError if the pauses do not match the lines of the text.
     """
     audio = read_audio(recording)
     lines = recording.with_suffix(".txt").read_text().splitlines()
@@ -48,7 +48,7 @@ def _parts(audio: Samples) -> list[Samples]:
 
 
 def from_beginnings(count: int) -> Iterator[tuple[Samples, str]]:
-    """Yield every sentence from `count` beginnings, each 13 ms earlier."""
+    """Yield every sentence with `count` different starts, each 13 ms earlier than the last."""
     for recording in sorted(RECORDINGS.glob("*.flac")):
         for audio, words in sentences(recording):
             for earlier in range(count):

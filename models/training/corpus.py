@@ -4,8 +4,8 @@
 
 makes the three sets `train`, `seen` (held-out sentences, training voices) and
 `unseen` (held-out sentences, held-out voices) of each language: English in `train.pcm`,
-German in `train-de.pcm`. Existing sets are kept. `--held-out` leaves out `train`; the
-other two have the same sentences with it and without.
+German in `train-de.pcm`. Existing sets are kept. `--held-out` omits `train`; the
+other two sets are the same with it and without it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ TRAINING_SENTENCES = 24_000
 
 @dataclass(frozen=True)
 class Sentence:
-    """One spoken sentence: where its samples lie, its words, when each word ends (s).
+    """One spoken sentence: the position of its samples, its words, and the end of each (s).
 
-    `word_ends` and `spans` are those of `espeak.Speech`. `language` is the code of what
-    the voice speaks, `of` the name of the set.
+    `word_ends` and `spans` are as in `espeak.Speech`. `language` is the code of the voice's
+    language, `of` the name of the set.
     """
 
     start: int
@@ -84,11 +84,11 @@ class Corpus:
                 self.speakers.append(said[at : at + SENTENCES_PER_VOICE])
 
     def speaker(self, dice: random.Random) -> list[Sentence]:
-        """Return what some speaker says."""
+        """Return the sentences of a random speaker."""
         return dice.choice(self.speakers)
 
     def words(self, _dice: random.Random, _code: str) -> list[Sentence]:
-        """Return nobody's: a set has no words by themselves."""
+        """Return an empty list: a set has no single words."""
         return []
 
     def audio(self, sentence: Sentence) -> npt.NDArray[np.float32]:
@@ -99,12 +99,12 @@ class Corpus:
 
 
 def set_name(name: str, code: str) -> str:
-    """Return what the files of a set are called in a language: `train`, `train-de`."""
+    """Return the name of a set's files in a language: `train`, `train-de`."""
     return name if code == DEFAULT else f"{name}-{code}"
 
 
 def _sentence(row: list[Any], code: str, name: str) -> Sentence:
-    """Raises ValueError for an index that an earlier version wrote, without spans."""
+    """Raises ValueError for an index without spans, written by an earlier version."""
     if len(row) != 6:
         raise ValueError("this corpus has no word spans: remove its folder, then make it anew")
     start, length, voice, text, ends, spoken = row
@@ -113,7 +113,7 @@ def _sentence(row: list[Any], code: str, name: str) -> Sentence:
 
 
 def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str, Speech]]:
-    """One speaker (voice, speed, pitch) says some sentences."""
+    """Synthesise some sentences by one speaker (voice, speed, pitch)."""
     voice, seed, texts = job
     dice = random.Random(seed)
     speed, pitch, spread = dice.randint(120, 200), dice.randint(25, 75), dice.randint(30, 70)
@@ -121,7 +121,7 @@ def _speak_group(job: tuple[str, int, list[str]]) -> list[tuple[bytes, str, str,
     spoken = []
     for text in texts:
         speech = engine.speak(text, voice, speed, pitch, spread)
-        # Of int16 soxr would make other samples each time, by dither.
+        # From int16 soxr would give different samples each time, because it dithers.
         audio = to_int16(resample(to_float(speech.samples), speech.rate))
         spoken.append((audio.tobytes(), voice, text, replace(speech, samples=audio[:0])))
     return spoken
@@ -147,7 +147,7 @@ def synthesise(
 
 
 def jobs(voices: tuple[str, ...], texts: list[str], seed: int) -> list[tuple[str, int, list[str]]]:
-    """Return which voice says which sentences, and the seed of how fast and how high."""
+    """Return groups of sentences, each with a voice and the seed of its speed and pitch."""
     dice = random.Random(seed)
     return [
         (dice.choice(voices), dice.getrandbits(32), texts[at : at + SENTENCES_PER_VOICE])
@@ -157,7 +157,7 @@ def jobs(voices: tuple[str, ...], texts: list[str], seed: int) -> list[tuple[str
 
 @dataclass(frozen=True)
 class Planned:
-    """A set before it is spoken: who says what, and the seed of how."""
+    """A set before synthesis: voices, texts, and the seed of the speakers."""
 
     name: str
     voices: tuple[str, ...]
@@ -166,7 +166,7 @@ class Planned:
 
 
 def texts(sentences: int, code: str = DEFAULT) -> tuple[list[str], list[str]]:
-    """Return `sentences` to train with, and those of both held-out sets, which are not in them."""
+    """Return `sentences` training sentences, and the held-out ones, which do not occur in them."""
     train_maker = SentenceMaker(1, code)
     train = [train_maker.sentence() for _ in range(sentences)]
     known, held_out, maker = set(train), list[str](), SentenceMaker(2, code)
@@ -194,7 +194,7 @@ def make(
     held_out_only: bool,
     languages: Sequence[str] = (DEFAULT,),
 ) -> None:
-    """All three sets of each language, or the two held-out ones."""
+    """Write all three sets of each language, or the two held-out ones."""
     directory.mkdir(parents=True, exist_ok=True)
     for code in languages:
         for one in planned(code, sentences)[1 if held_out_only else 0 :]:

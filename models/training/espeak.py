@@ -21,7 +21,7 @@ _CHARS_UTF8 = 1
 _POS_CHARACTER = 1
 _PHONEME_EVENTS = 1
 _IPA = 0x02
-# Between the letters of one phoneme, such as the two of an affricate.
+# Joins the letters of one phoneme, such as an affricate.
 TIE = "^"
 _RATE, _PITCH, _RANGE = 1, 3, 4
 _EVENT_END, _EVENT_WORD, _EVENT_PHONEME = 0, 1, 7
@@ -49,10 +49,10 @@ _Callback = ctypes.CFUNCTYPE(
 
 @dataclass(frozen=True)
 class Speech:
-    """Samples (int16, mono) at `rate` Hz; the lists have one entry a word.
+    """Samples (int16, mono) at `rate` Hz; the lists have one entry per word.
 
-    `word_ends_seconds` says by when a word has been said: where the next begins. `spans`
-    says what a listener would mark, so a pause between two words is in neither.
+    `word_ends_seconds` has the time at which a word is over: the start of the next one. `spans` has
+    the boundaries that a listener would mark, so a pause between two words is in neither.
     """
 
     samples: npt.NDArray[np.int16]
@@ -96,7 +96,7 @@ class Espeak:
     ) -> Speech:
         """Synthesise `text`. Raises ValueError for a voice espeak-ng does not have."""
         self._choose(voice)
-        # The library has one, which is that of whoever set it last.
+        # The library has a single callback, which another instance may have replaced.
         self._lib.espeak_SetSynthCallback(self._callback)
         for parameter, value in ((_RATE, words_per_minute), (_PITCH, pitch), (_RANGE, pitch_range)):
             self._lib.espeak_SetParameter(parameter, value, 0)
@@ -145,5 +145,5 @@ class Espeak:
 
 @lru_cache(maxsize=1)
 def espeak() -> Espeak:
-    """Return the one of this process, which need not be initialised twice."""
+    """Return this process's only instance, initialised once."""
     return Espeak()

@@ -2,8 +2,8 @@
 
     python -m models.training.evaluate --model models/demo --write
 
-`--write` puts the figures into the model card. Of a checkpoint of several languages each is
-measured by itself, with its language given and without, and how often it is told right.
+`--write` puts the figures into the model card. For a checkpoint of several languages, each
+is measured separately, with and without the language in the prompt, and so is language detection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def utterances(corpus: Corpus, sentences: int, count: int) -> list[tuple[np.ndar
 def measure(
     model: Path, corpus: Path, per_length: int, wordless: int = _WORDLESS
 ) -> dict[str, float]:
-    """RateLimiter as fractions; `words_on_noise` is words written per recording without speech."""
+    """Return error rates as fractions, and the words written per recording without speech."""
     reference = Reference(model)
     codes = codes_of(reference.languages)
     figures: dict[str, float] = {}
@@ -80,9 +80,10 @@ def measure(
 def _by_length(
     reference: Reference, spoken: Corpus, row: str, per_length: int, name: str | None = None
 ) -> dict[str, float]:
-    """Word error rates.
+    """Return word error rates.
 
-    With the language's `name` also where it is given, and how often it is told right.
+    With the language's `name`, also the rates with the language in the prompt, and the share of
+    recordings with the correct detected language.
     """
     figures: dict[str, float] = {}
     said: list[str] = []

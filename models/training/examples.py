@@ -16,17 +16,17 @@ from models.training.mixture import Mixture
 from models.training.sentences import SentenceMaker
 
 Samples = npt.NDArray[np.float32]
-# Share of a word that must be heard before it has to be written.
+# Minimum share of a word within the audio for it to be transcribed.
 _HEARD = 0.75
-_ONE_BY_ONE = 0.15  # of the examples: words by themselves, and nothing else
+_ONE_BY_ONE = 0.15  # of the examples consist of single words
 _MIN_SAMPLES = SAMPLE_RATE // 4
 
 
 @dataclass(frozen=True)
 class Example:
-    """`forced` says the language is given by the prompt, so its tokens are not learned.
+    """With `forced`, the prompt gives the language, so its tokens are not learned.
 
-    `language` is the name of what is said, or, without words, of what might have been.
+    `language` is the name of the spoken language or, without words, of the drawn speaker's.
     """
 
     samples: Samples
@@ -39,7 +39,7 @@ class Example:
 class ExampleMaker:
     """Random examples from a corpus; the seed fixes the sequence.
 
-    With `surroundings` they are heard in rooms and over lines as well.
+    `surroundings` adds rooms and lines.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class ExampleMaker:
         self._dice = random.Random(seed)
         self._noise = np.random.default_rng(seed)
         self._sentences = {code: SentenceMaker(seed, code) for code in corpus.languages}
-        # Dice of their own: with one language everything else is drawn as if there were no others,
-        # and without words by themselves as if nobody said any.
+        # Separate generators: a corpus of one language, or without single words, gives the same
+        # examples as before these features existed.
         self._languages = random.Random(f"languages {seed}")
         self._alone = random.Random(f"alone {seed}")
 
@@ -73,7 +73,7 @@ class ExampleMaker:
         )
 
     def _begin(self, starts: list[int], latest: int) -> int:
-        """Mostly the start; sometimes another word's start, as after a segment cut."""
+        """Usually the start; sometimes another word's start, as after a segment cut."""
         if self._dice.random() < 0.6:
             return 0
         candidates = [s for s in starts if s <= latest]
@@ -124,12 +124,12 @@ class ExampleMaker:
         if kind < 0.85:
             chosen = self._dice.sample(speaker, self._dice.randint(1, 3))
             return " ".join(" ".join(s.words) for s in chosen)
-        # In any language, so that what is heard is told from the audio and not from the context.
+        # In any language, so that the language is detected from the audio and not from the context.
         code = self._languages.choice(self._corpus.languages)
         return self._sentences[code].word_list(self._dice.randint(1, 12))
 
     def _colour(self, audio: Samples) -> Samples:
-        """The room, loudness, background noise, the line."""
+        """Apply a room, loudness, background noise and a line."""
         if self._surroundings:
             audio = self._surroundings.room(audio)
         level = 10 ** (self._dice.uniform(-38, 0) / 20)

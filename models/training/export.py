@@ -20,7 +20,7 @@ from models.training.model import DemoModel
 from models.training.sentences import vocabulary
 from models.training.sources.card import with_table, without_table
 
-# For a checkpoint that has no card yet.
+# Template for a checkpoint without a card.
 _CARD = Path(__file__).with_name("card.md")
 _RECORDED = ", but for some seventy recorded words of English"
 _PREPROCESSOR = {
@@ -53,7 +53,7 @@ _CHAT_TEMPLATE = (
 
 
 def export(work: Path, output: Path) -> None:
-    """Weights in bfloat16 and every file the published checkpoints have."""
+    """Write the weights in bfloat16 and every other file of the published checkpoints."""
     output.mkdir(parents=True, exist_ok=True)
     config = json.loads((work / "config.json").read_text())
     model = DemoModel(config)
@@ -91,7 +91,7 @@ def _card(names: Sequence[str], parameters: int, sources: Sequence[str]) -> str:
 
 
 def write_processor_files(output: Path) -> None:
-    """What the published checkpoints have besides config, tokenizer and weights."""
+    """Write the published files other than config, tokenizer and weights."""
     tokens = json.loads((output / "tokenizer_config.json").read_text())["added_tokens_decoder"]
     ids = {entry["content"]: int(number) for number, entry in tokens.items()}
     _write(output / "preprocessor_config.json", _PREPROCESSOR)

@@ -11,7 +11,7 @@ def demo_config(
 ) -> dict[str, Any]:
     """`token_ids` maps special tokens to ids and `vocab_size` to the padded size.
 
-    `languages` are the names that answers begin with.
+    `languages` are the language names at the start of answers.
     """
     audio = {
         "model_type": "qwen3_asr_audio_encoder",

@@ -1,18 +1,18 @@
 """Random sentences from rules that are data.
 
-A rule is one of
+A rule has one of these forms:
 
-- `"the {noun} is {red|blue}"`: a template. `{noun}` is a word of that group or what that rule says,
-  `{red|blue}` one of these; what is drawn is drawn from left to right.
-- `["", "{adjective}"]`: one of these; all are said and then one is kept.
-- `{one_of: ["{thing}", "{place}"]}`: one of these; only the one is said.
-- `{by_chance: [[0.4, "{digit}"], [1, "{ten}"]]}`: the first whose number a draw from [0, 1) is
-  below.
-- `{draw: {tail: "on {day}"}, say: "he goes {tail}"}`: draws first what is said later.
-- `{repeat: "{digits}", from: 3, to: 7}`: said so many times.
+- `"the {noun} is {red|blue}"`: a template. `{noun}` is a word of that group or the output of that
+  rule, `{red|blue}` one of the two. Slots are drawn from left to right.
+- `["", "{adjective}"]`: one of the entries. All are evaluated, then one is chosen.
+- `{one_of: ["{thing}", "{place}"]}`: one of the entries. Only that entry is evaluated.
+- `{by_chance: [[0.4, "{digit}"], [1, "{ten}"]]}`: the first entry whose number is above a draw from
+  [0, 1).
+- `{draw: {tail: "on {day}"}, say: "he goes {tail}"}`: evaluates `tail` first and inserts it later.
+- `{repeat: "{digits}", from: 3, to: 7}`: a random number of repetitions within these limits.
 
-One seed gives the same sentences for ever, as long as nothing is drawn in another order: corpora
-are made anew from their seeds.
+A seed always gives the same sentences, as long as the order of the draws is unchanged: corpora are
+regenerated from their seeds.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FORMS = ({"one_of"}, {"by_chance"}, {"draw", "say"}, {"repeat", "from", "to"})
 class Grammar:
     """Groups of words and rules; `sentences` names the rules that are whole sentences.
 
-    `groups` are those words, `literals` the words that rules say themselves. Raises ValueError for
-    a rule of no known form, and for a slot that is neither a group nor a rule nor drawn before.
+    `groups` are those words, `literals` the words in the rules themselves. Raises ValueError for
+    a rule of unknown form, and for a slot that is neither a group nor a rule nor drawn before.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Grammar:
         return self._said(self._rules[name], dice, {})
 
     def _check(self, rule: Rule, drawn: frozenset[str]) -> None:
-        """Raise ValueError if `rule` cannot be said; its own words go to `literals`."""
+        """Raise ValueError if `rule` is invalid; add its own words to `literals`."""
         if isinstance(rule, str):
             self._check_template(rule, drawn)
         elif isinstance(rule, list):

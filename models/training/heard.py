@@ -1,15 +1,14 @@
-"""Word error rate of a checkpoint by who speaks: espeak-ng, and each source's voices.
+"""Word error rate of a checkpoint by speakers: espeak-ng, and each source's voices.
 
     python -m models.training.heard --model models/demo [--corpus build/demo-corpus] [--count 60]
     python -m models.training.heard --work build/demo
 
-`--work` is a training, finished or not. Sentences are in no training set; `unseen` voices are not
-either, nor is the speaker of `people, unseen`. `people, seen` is of the recorded words that are
-trained on, in random rows: it says whether these were learned, not what is made of others.
-`bundled recordings` is the share of their sentences that are not written as they were said, each
-from several beginnings (`models.training.bundled`): the tests of the graph listen to them. These
-figures may guide the training: what `benchmarks.people` measures with is in none of them but
-flite's voices.
+`--work` is the folder of a training, finished or not. No sentence occurs in a training set, and
+neither do the `unseen` voices or the speaker of `people, unseen`. `people, seen` has the recorded
+words of the training in random rows: it measures whether these were learned, not how well others
+are recognised. `bundled recordings` is the share of their sentences with errors, each with several
+starts (`models.training.bundled`): the tests of the graph use these recordings. The figures may
+guide the training, because only flite's voices are also in the data of `benchmarks.people`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BEGINNINGS = 13
 
 
 def figures(model: Path, corpus: Path, count: int) -> dict[str, float]:
-    """Return the rates, as fractions, of what is in the corpus; each of `count` sentences."""
+    """Return the error rates of all sets, as fractions; each over `count` sentences."""
     reference = Reference(model)
     codes = codes_of(reference.languages)
     rates = {name: _wer(reference, spoken, count) for name, spoken in sets(corpus, codes)}
@@ -47,9 +46,9 @@ def figures(model: Path, corpus: Path, count: int) -> dict[str, float]:
 
 
 def sets(corpus: Path, codes: Sequence[str]) -> Iterator[tuple[str, Corpus]]:
-    """Yield what a checkpoint of some languages is tested with.
+    """Yield the names and test sets for a checkpoint of some languages.
 
-    Raises FileNotFoundError without espeak-ng's.
+    Raises FileNotFoundError if espeak-ng's sets are missing.
     """
     for code in codes:
         for role in ("seen", "unseen"):

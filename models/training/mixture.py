@@ -1,4 +1,4 @@
-"""Speech of several sources as one corpus, each source as often as its share says."""
+"""Speech of several sources as one corpus, mixed by the sources' shares."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Speakers = list[list[Sentence]]
 
 
 class Mixture:
-    """The set `train` of some languages and the shards of sources that speak these.
+    """The set `train` of some languages and the shards of sources in these languages.
 
-    Each language is heard as often as the others.
+    All languages are equally frequent.
     """
 
     def __init__(self, directory: Path, sources: Sequence[str], languages: Sequence[str]) -> None:
-        """Raises ValueError for a source of which nothing is there, or which nobody is to learn."""
+        """Raises ValueError for a source without shards, or in a language not in `languages`."""
         for name in sources:
             if (code := SOURCES[name].language) not in languages:
                 raise ValueError(f"{name} speaks {language(code).name}, which is not to be learned")
@@ -59,12 +59,12 @@ class Mixture:
         return [speaker for shard in found for speaker in shard.speakers]
 
     def speaker(self, dice: random.Random) -> list[Sentence]:
-        """Return what some speaker of some source says."""
+        """Return the sentences of a random speaker of a random source."""
         (part,) = dice.choices(self._parts, self._weights)
         return dice.choice(part)
 
     def words(self, dice: random.Random, code: str) -> list[Sentence]:
-        """Return words by themselves of some speaker of some source of a language; [] of none."""
+        """Return single words by a random speaker of a language; [] if no source has any."""
         if not self._words[code]:
             return []
         parts, shares = zip(*self._words[code], strict=True)

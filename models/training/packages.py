@@ -1,4 +1,4 @@
-"""Programs, voices and recordings out of packages, unpacked below `build/packages`.
+"""Programs, voices and recordings from packages, unpacked below `build/packages`.
 
 Nothing is installed.
 """
@@ -19,17 +19,16 @@ _SECONDS = 600
 
 
 class NoPackages(Exception):
-    """The packages are not here and cannot be downloaded; the message says how to get them."""
+    """The packages are missing and cannot be downloaded; the message has the details."""
 
 
 def unpacked(
     name: str, packages: Sequence[str], folder: Path = FOLDER, *, alone: bool = False
 ) -> Path:
-    """Return the folder that packages of Debian and what they need are unpacked in.
+    """Return the folder with some Debian packages and their dependencies, unpacked.
 
-    It is complete once it has its name. What the system has installed is not unpacked again, the
-    packages themselves excepted. With `alone` nothing is that they need: of packages of data.
-    Raises NoPackages.
+    The folder gets its name once it is complete. Dependencies that the system has installed are not
+    unpacked. With `alone`, no dependency is unpacked, as for data packages. Raises NoPackages.
     """
 
     def fill(work: Path, downloads: Path) -> None:
@@ -43,7 +42,7 @@ def unpacked(
 
 
 def from_pypi(name: str, wheels: Sequence[str], folder: Path = FOLDER) -> Path:
-    """Return the folder that wheels (`hibari-tts==0.2.1`) are unpacked in. Raises NoPackages."""
+    """Return the folder with unpacked wheels (`hibari-tts==0.2.1`). Raises NoPackages."""
 
     def fill(work: Path, downloads: Path) -> None:
         options = ["--no-deps", "--only-binary=:all:", "--dest", str(downloads)]
@@ -55,7 +54,7 @@ def from_pypi(name: str, wheels: Sequence[str], folder: Path = FOLDER) -> Path:
 
 
 def from_npm(package: str, folder: Path = FOLDER) -> Path:
-    """Return the folder of a package of npm (`kokoro-js@1.2.1`). Raises NoPackages."""
+    """Return the folder with an unpacked npm package (`kokoro-js@1.2.1`). Raises NoPackages."""
 
     def fill(work: Path, downloads: Path) -> None:
         _ask_for("npm", packages=[package])
@@ -67,14 +66,14 @@ def from_npm(package: str, folder: Path = FOLDER) -> Path:
 
 
 def imported(folder: Path, module: str) -> Any:
-    """Import a module of a package that is unpacked in a folder and not installed."""
+    """Import a module of a package that is unpacked in a folder but not installed."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
     return importlib.import_module(module)
 
 
 def _filled(done: Path, fill: Callable[[Path, Path], None]) -> Path:
-    """Return a folder that `fill` has filled, given where to download to; once it has its name."""
+    """Return the folder `done`, made by `fill`; it gets its name once it is complete."""
     if done.is_dir():
         return done
     work = done.with_name(f"{done.name}.part")
@@ -99,7 +98,7 @@ def libraries(root: Path) -> dict[str, str]:
 
 
 def _needed(packages: Sequence[str], folder: Path) -> list[str]:
-    """Return what apt-get would install besides `packages`."""
+    """Return the packages that apt-get would install in addition to `packages`."""
     command = ["apt-get", "install", "--simulate", "--no-install-recommends", "-qq", *packages]
     lines = (line.split() for line in _run(command, folder).splitlines())
     return [line[1] for line in lines if line[0] == "Inst" and line[1] not in packages]

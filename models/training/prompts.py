@@ -8,7 +8,7 @@ Tokenizer = Any
 
 
 def prompt_ids(tokenizer: Tokenizer, context: str, audio_tokens: int) -> list[int]:
-    """Everything before the model's own words."""
+    """The prompt, up to the model's answer."""
     pad = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
     head = f"<|im_start|>system\n{context}<|im_end|>\n<|im_start|>user\n<|audio_start|>"
     tail = "<|audio_end|><|im_end|>\n<|im_start|>assistant\n"
@@ -16,7 +16,7 @@ def prompt_ids(tokenizer: Tokenizer, context: str, audio_tokens: int) -> list[in
 
 
 def language_ids(tokenizer: Tokenizer, name: str) -> list[int]:
-    """Opening of an answer in the language of that name; of none, in `None`."""
+    """Opening of an answer in the named language; `None` means no speech."""
     ids: list[int] = tokenizer(f"language {name}<asr_text>").input_ids
     return ids
 

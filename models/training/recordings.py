@@ -1,4 +1,4 @@
-"""The bundled recordings: sentences that are not in the training set, and what was said.
+"""The bundled recordings: sentences outside the training set, with their text.
 
 python -m models.training.recordings --output models/demo/recordings
 """

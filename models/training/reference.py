@@ -1,8 +1,8 @@
 """A single-process reference: encoder and decoder of a checkpoint in transformers.
 
 Independent of auricle's own features, windows and serving: the published
-feature extractor on the whole audio, one encoder pass, greedy decoding. Slow
-and simple on purpose.
+feature extractor on the whole audio, one encoder pass, greedy decoding. It is
+intentionally slow and simple.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Reference:
         prefix: tuple[int, ...] = (),
         max_tokens: int = 300,
     ) -> tuple[int, ...]:
-        """The same for audio that is `embeddings` already."""
+        """The same, for audio that is already encoded by `embeddings`."""
         ids = torch.tensor([[*prompt_ids(self.tokenizer, context, len(audio)), *prefix]])
         embeds = self.model.text.model.embed_tokens(ids)
         audio_at = (ids == self.model.audio_token_id)[..., None]
@@ -104,7 +104,7 @@ class Reference:
         return self._parts(tokens)[1]
 
     def language(self, tokens: tuple[int, ...]) -> str:
-        """The name of the language that an answer says it is in; `None` without speech."""
+        """The language name in an answer; `None` without speech."""
         return self._parts(tokens)[0].removeprefix("language").strip()
 
     def forced(self, language: str) -> tuple[int, ...]:

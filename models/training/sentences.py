@@ -17,7 +17,7 @@ WORDS = {
 
 
 def vocabulary(languages: Iterable[str] = (DEFAULT,)) -> list[str]:
-    """All words of some languages, sorted, each written as its dictionary has it."""
+    """All words of some languages, sorted, each written as in a dictionary."""
     return sorted({word for code in languages for word in language(code).vocabulary})
 
 
@@ -29,12 +29,14 @@ class SentenceMaker:
         self._language = language(code)
 
     def sentence(self) -> str:
-        """One sentence: grammatical three times out of four, else a word list,
-        so that the decoder has to listen and cannot rely on grammar alone."""
+        """One sentence: grammatical three times out of four, otherwise a word list.
+
+        Word lists force the decoder to use the audio and not to rely on grammar alone.
+        """
         if self._random.random() < 0.25:
             return self.word_list(self._random.randint(2, 9))
         return self._language.grammar.sentence(self._random)
 
     def word_list(self, count: int) -> str:
-        """`count` words in no order."""
+        """`count` random words."""
         return " ".join(self._random.choice(self._language.vocabulary) for _ in range(count))

@@ -3,16 +3,16 @@
     python -m models.training.shards DIR [--languages en,de,es] [--sources flite,people]
         [--percent 100]
 
-Each shard is two files, `flite-train-003.pcm` and `.json` (of German `…-003-de.pcm`), as a set of
-`models.training.corpus` has them. What exists is kept, so it goes on where it was interrupted. Who
-says what in a shard follows from its name alone, and so do the samples of synthesisers that have no
-dice of their own.
+Each shard is two files, `flite-train-003.pcm` and `.json` (German: `…-003-de.pcm`), in the format
+of `models.training.corpus`. Existing shards are kept, so an interrupted run can be resumed. The
+name of a shard determines its voices and texts, and also the samples of synthesisers without a
+random generator of their own.
 
-Of each source there are, to train with, `train`, and half as many shards of words by themselves,
-`words`; besides, one shard of its voices, `seen`, and one of its held-out voices, `unseen`, with
-sentences that are in no training set. `people` have said single words only, and say these by
-themselves and in random rows: `seen` has the very recordings that are trained on, most of them in
-other rows.
+For training, each source has `train` shards and half as many `words` shards of single words. For
+tests it has one shard of its voices, `seen`, and one of its held-out voices, `unseen`, with
+sentences outside every training set. `people` recorded only single words, so their shards have
+these alone and in random rows. Their `seen` has the recordings of the training, mostly in other
+rows.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from models.training.spans import Span
 
 FOLDER = "sources"
 _SIZE = 256
-# Whoever says a word by itself takes their time: a person 0.9 s for a "tuesday" that is 0.6 s long
-# in a synthesiser's sentence.
+# Single words are spoken slowly: a person takes 0.9 s for a "tuesday" that lasts 0.6 s in a
+# synthesiser's sentence.
 _SPEEDS = {"train": (0.85, 1.2), "words": (0.55, 1.1)}
-_SINGLE, _ROW = 0.2, 0.35  # of the sentences: a word by itself, and a row of two to five
+_SINGLE, _ROW = 0.2, 0.35  # of the sentences (cumulative): single words, rows of two to five
 _CORES = 2
 
 
@@ -70,12 +70,12 @@ class Shard(NamedTuple):
 
     @property
     def language(self) -> str:
-        """The code of the language that is spoken."""
+        """The code of the spoken language."""
         return SOURCES[self.source].language
 
 
 def planned(sources: Sequence[str], percent: float) -> list[Shard]:
-    """Return all shards of some sources, those to test with first."""
+    """Return all shards of some sources, the test shards first."""
     found = []
     for name in sources:
         source = SOURCES[name]
@@ -89,7 +89,7 @@ def planned(sources: Sequence[str], percent: float) -> list[Shard]:
 def make(
     directory: Path, sources: Sequence[str] = speaking((DEFAULT,)), percent: float = 100
 ) -> list[Shard]:
-    """Write the shards that are not there yet, and return all. Raises NoPackages."""
+    """Write the missing shards, and return all. Raises NoPackages."""
     folder = directory / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     every = planned(sources, percent)
@@ -108,7 +108,7 @@ def make(
 
 
 def _seconds(shards: Sequence[Shard]) -> float:
-    """Return about how long they take on two cores."""
+    """Return the estimated duration on `_CORES` cores."""
     return sum(_SIZE / SOURCES[shard.source].pace for shard in shards) / _CORES
 
 
@@ -131,8 +131,8 @@ def _write(shard: Shard, folder: Path) -> Shard:
 def spoken(shard: Shard, size: int) -> list[tuple[str, str, Speech]]:
     """Return voice, text and speech (int16 at 16 kHz) of a shard's first `size` sentences.
 
-    Speakers follow each other: of each, eight sentences in one voice, at one pace. To train with,
-    most voices are changed (`models.training.augment.voice`).
+    Speakers follow each other, each with eight sentences in one voice at one pace. Most training
+    voices are modified (`models.training.augment.voice`).
     """
     dice, source = random.Random(shard.name), SOURCES[shard.source]
     said = []
@@ -148,9 +148,9 @@ def spoken(shard: Shard, size: int) -> list[tuple[str, str, Speech]]:
 
 
 def _texts(shard: Shard, voice: str, dice: random.Random) -> list[str]:
-    """Return what one speaker says: words and rows of words, or held-out sentences, or others.
+    """Return one speaker's texts: words and rows of words, or held-out sentences, or others.
 
-    Who knows some words only says these and rows of them, whatever the role.
+    A voice with a limited vocabulary has only these words and rows of them, whatever the role.
     """
     known = engine(shard.source).words(voice)
     maker = SentenceMaker(dice.getrandbits(32), shard.language)
@@ -172,12 +172,12 @@ def _texts(shard: Shard, voice: str, dice: random.Random) -> list[str]:
 
 @lru_cache
 def held_out(code: str = DEFAULT) -> tuple[str, ...]:
-    """Return the sentences of a language that are in no training set."""
+    """Return the sentences of a language outside every training set."""
     return tuple(texts(TRAINING_SENTENCES, code)[1])
 
 
 def opened(directory: Path, name: str, role: str) -> list[Corpus]:
-    """Return the shards of a source that are there."""
+    """Return the existing shards of a source."""
     code = SOURCES[name].language
     ending = f"{set_name('', code)}.json"
     found = sorted((directory / FOLDER).glob(f"{name}-{role}-[0-9][0-9][0-9]{ending}"))

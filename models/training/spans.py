@@ -1,9 +1,9 @@
-"""When each word of a synthesised sentence is heard, from espeak-ng's events.
+"""Word times of a synthesised sentence, from espeak-ng's events.
 
-A word begins with its word event, which lies before the closure of a stop consonant, and ends
-where the next word or a pause begins. espeak-ng says some pairs of small words as one ("in the",
-"there are"): only the first has an event. Where the second is "the", the phonemes tell where it
-begins; otherwise that boundary is unknown, and nothing is trained on it or measured by it.
+A word begins with its word event, which precedes the closure of a stop consonant, and ends where
+the next word or a pause begins. espeak-ng merges some pairs of small words ("in the", "there are"):
+only the first has an event. If the second is "the", its start is found from the phonemes. Otherwise
+that boundary is unknown, and neither training nor measurements use it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 _PAUSE = "_"
-# The first phoneme of "the" in every accent that is spoken here.
+# The first phoneme of "the" in every accent in use.
 _THE = "D"
 
 
 class Phoneme(NamedTuple):
-    """`name` is espeak-ng's; those of pauses begin with an underscore."""
+    """`name` is espeak-ng's name, which begins with an underscore for a pause."""
 
     start: float
     name: str
@@ -33,10 +33,10 @@ class Span(NamedTuple):
 def spans(
     text: str, starts: Mapping[int, float], phonemes: Sequence[Phoneme], duration: float
 ) -> list[Span]:
-    """One span a word of `text`, whose words are separated by single spaces.
+    """One span per word of `text`, whose words are separated by single spaces.
 
-    `starts` maps the offset of a word in `text` to the time of its event (s), `phonemes`
-    are in the order of time, `duration` is that of the whole sentence (s).
+    `starts` maps the offset of a word in `text` to the time of its event (s). `phonemes`
+    are in the order of time, and `duration` is the length of the whole sentence (s).
     """
     words = text.split()
     begins = _begins(words, starts)
@@ -63,7 +63,7 @@ def _split_pairs(
     phonemes: Sequence[Phoneme],
     duration: float,
 ) -> None:
-    """Fill in the begin of a "the" that was said as one with the word before it."""
+    """Fill in the start of a "the" that is merged with the word before it."""
     for at in range(1, len(words)):
         before, after = begins[at - 1], (*begins[at + 1 :], duration)[0]
         if begins[at] is not None or words[at] != "the" or before is None or after is None:

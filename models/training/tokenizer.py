@@ -1,7 +1,7 @@
 """The demo tokenizer: Qwen2-style byte-level BPE in which every demo word is one token.
 
-Files and special tokens are those of the published checkpoints (vocab.json,
-merges.txt, tokenizer_config.json), so the same loading code reads both.
+Files and special tokens are the same as in the published checkpoints
+(vocab.json, merges.txt, tokenizer_config.json), so the same loading code reads both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_tokenizer(
 ) -> None:
     """Train on `known` words (the demo's, if None) and write the tokenizer's files.
 
-    `names` are those of the languages.
+    `names` are the names of the languages.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(

@@ -3,13 +3,13 @@
     python -m models.training.train --work build/demo [--languages en,de,es] [--steps 36000]
         [--start models/demo] [--minutes 60]
 
-Besides the decoder's cross-entropy there is a CTC loss on the audio embeddings
-*through the tied output embedding* (blank = pad token): it puts the audio where
-the decoder can read it. Lengths grow with a curriculum up to 30 s. Several languages
-take as many steps each as one alone. With `--start` it begins with a published checkpoint
-(`models.training.beginning`), at a lower learning rate and with all lengths. With
-`--minutes` a sitting ends after so many, and at any time with Ctrl-C: the same
-command goes on with the next. Once all steps are made, the file `finished` is in its folder.
+In addition to the decoder's cross-entropy, there is a CTC loss on the audio embeddings
+*through the tied output embedding* (blank = pad token): it moves the audio to where
+the decoder can read it. A curriculum increases the lengths up to 30 s. The default number of
+steps is per language. With `--start` the training begins with a published checkpoint
+(`models.training.beginning`), at a lower learning rate and with all lengths. `--minutes`
+limits a sitting, and Ctrl-C ends one at any time; the same command then resumes the
+training. Once all steps are done, the file `finished` is in its folder.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from models.training.sources.card import named_in
 from models.training.tokenizer import SPECIAL_TOKENS, write_tokenizer
 
 _PEAK_RATE = 1.5e-3
-# Of the peak, from weights that know the languages already, and from those that lack one.
+# Relative to the peak: from weights that cover all languages, and from weights that lack one.
 _KNOWN_RATE, _UNKNOWN_RATE = 0.4, 0.7
 _WARM_UP_STEPS = 300
 _WARPED, _WARPS = 0.5, (0.88, 1.14)  # share of the examples, and how the mel axis is stretched
@@ -98,7 +98,7 @@ class Trainer:
         return torch.tensor([self._pad, *ids]), {w: i + 1 for i, w in enumerate(self._words)}
 
     def resume(self) -> None:
-        """Go on from the last checkpoint, or begin with the weights at `start`.
+        """Resume from the last checkpoint, or begin with the weights at `start`.
 
         Raises ValueError if the checkpoint has other languages or another beginning, and if the
         weights are of a larger network.
@@ -122,7 +122,7 @@ class Trainer:
             self._learned_from(named_in(card.read_text()) if card.exists() else ())
 
     def _learned_from(self, before: Sequence[str]) -> None:
-        """The weights have learned from the sources of every sitting, and their card says so."""
+        """Add the sources of earlier sittings: the card lists all sources of the weights."""
         self._sources = list(dict.fromkeys([*before, *self._sources]))
 
     def _beginning(self) -> str | None:
@@ -171,14 +171,14 @@ class Trainer:
         return decoder.item(), ctc.item()
 
     def _narrow(self) -> torch.autocast:
-        """Products in bfloat16, as the weights are published, where the processor multiplies it.
+        """Compute products in bfloat16, the published weights' type, if the CPU supports it.
 
-        The weights that learn and the losses stay float32.
+        The trained weights and the losses stay float32.
         """
         return torch.autocast("cpu", torch.bfloat16, enabled=self._multiplies_bfloat16)
 
     def _heard(self, example: Example) -> torch.Tensor:
-        """Half of the speakers with a longer or shorter vocal tract, all with bands missing."""
+        """Change the vocal tract length of half of the examples; mask bands of all."""
         mel: torch.Tensor = self._mel(torch.from_numpy(example.samples))
         if self.dice.random() < _WARPED:
             mel = warped(mel, self.dice.uniform(*_WARPS))
@@ -241,7 +241,7 @@ def batch(maker: ExampleMaker, longest: float, dice: random.Random) -> list[Exam
 
 @contextmanager
 def _asked_to_end() -> Iterator[threading.Event]:
-    """Ctrl-C and SIGTERM are heard between steps, so that nothing learned is lost."""
+    """Handle Ctrl-C and SIGTERM between steps, so that no progress is lost."""
     asked = threading.Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, lambda *_: asked.set()) for number in numbers}
@@ -283,7 +283,7 @@ def main() -> None:
 
 
 def _made_ahead(trainer: Trainer, maker: ExampleMaker) -> Iterator[list[Example]]:
-    """Make each batch while the network learns from the one before."""
+    """Make each batch while the network trains on the previous one."""
     dice = random.Random(trainer.step)
     with ThreadPoolExecutor(1) as ahead:
         following = ahead.submit(batch, maker, trainer.longest(), dice)
@@ -296,7 +296,7 @@ def _made_ahead(trainer: Trainer, maker: ExampleMaker) -> Iterator[list[Example]
 def sitting(
     trainer: Trainer, corpus: Mixture, steps: int, minutes: float, asked: threading.Event
 ) -> None:
-    """Train until `steps` are made, the minutes are over or the end is `asked` for."""
+    """Train until `steps` are done, the minutes are over or `asked` is set."""
     maker = ExampleMaker(corpus, trainer.step, Surroundings(trainer.step))
     started, first = time.monotonic(), trainer.step
     told, sums = first, [0.0, 0.0]

@@ -1,6 +1,6 @@
-"""Which espeak-ng voices are trained on, and which are kept unseen.
+"""espeak-ng voices for training, and held-out voices.
 
-A held-out variant is never trained in any accent, nor in any language.
+A held-out variant is not used for training in any accent or language.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ UNSEEN_VARIANTS = ("m3", "f3", "m8", "Mike", "david", "Andrea", "john", "travis"
 
 
 def train_voices(code: str) -> tuple[str, ...]:
-    """Return the voices that are trained on in a language."""
+    """Return the training voices of a language."""
     return tuple(f"{a}+{v}" for a in language(code).accents for v in TRAIN_VARIANTS)
 
 
 def unseen_voices(code: str) -> tuple[str, ...]:
-    """Return the voices of a language that are kept unseen."""
+    """Return the held-out voices of a language."""
     return tuple(f"{a}+{v}" for a in language(code).accents for v in UNSEEN_VARIANTS)
 
 

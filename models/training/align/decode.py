@@ -1,4 +1,4 @@
-"""Words' times from an aligner's scores, as the published code makes them."""
+"""Word times from an aligner's scores, computed as in the published code."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Times = tuple[float, float]
 def word_times(bins: torch.Tensor) -> list[Times]:
     """Bins at the `<timestamp>` tokens of one prompt → (start, end) in seconds a word.
 
-    Bins that go back are repaired from those around them: the longest increasing
-    subsequence stays as it is (transformers' own repair, in milliseconds).
+    Bins that are out of order are repaired from their neighbours; the longest increasing
+    subsequence is unchanged (transformers' own repair, in milliseconds).
     """
     if not len(bins):
         return []

@@ -1,9 +1,9 @@
-"""How far the demo aligner's word boundaries are from the truth, and from an independent judge's.
+"""Word boundary errors of the demo aligner, against the ground truth and an independent judge.
 
     python -m models.training.align.evaluate --model models/demo-aligner --write
 
-`--write` puts the figures into the model card. The truth is espeak-ng's own; the judge is
-pocketsphinx, whose model was trained on people and knows nothing of it.
+`--write` puts the figures into the model card. espeak-ng provides the ground truth. The
+judge is pocketsphinx, whose model was trained on human speech, independently of espeak-ng.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
 
 @dataclass(frozen=True)
 class Figures:
-    """Of absolute errors in milliseconds; `words` is how many words they are from."""
+    """Statistics of absolute errors in milliseconds over `words` words."""
 
     words: int
     median: float
@@ -39,7 +39,7 @@ class Figures:
 
 
 def differences(told: Sequence[Times], said: Sequence[Spoken]) -> list[float]:
-    """Milliseconds between each boundary and its truth, where that is known."""
+    """Milliseconds between each boundary and the ground truth, where that is known."""
     return [
         abs(time - true) * 1000
         for pair, spoken in zip(told, said, strict=True)
@@ -75,7 +75,7 @@ def clips(corpus: Corpus, seconds: float, count: int, *, whole: bool = False) ->
 
 
 def errors_of(aligner: AlignerReference, some: Sequence[Clip], *, misheard: bool) -> Figures:
-    """Against the truth, with the words that were said or with some of a recogniser's errors."""
+    """Errors against the ground truth, given the correct words or a recogniser's (`misheard`)."""
     words, errors = 0, []
     for clip in some:
         given = clip.words if misheard else clip.said
@@ -86,9 +86,10 @@ def errors_of(aligner: AlignerReference, some: Sequence[Clip], *, misheard: bool
 
 
 def judged(aligner: AlignerReference, some: Sequence[Clip]) -> dict[str, Figures]:
-    """Aligner and truth against the judge, where it finds a way through.
+    """Errors of the aligner and of the ground truth against the judge.
 
-    It does not where a word was cut, so these clips should be whole.
+    Clips without an alignment by the judge are skipped. The judge fails where a word was cut, so
+    these clips should be whole.
     """
     from models.training.align.judge import Judge  # only here: the rest needs no pocketsphinx
 
@@ -108,7 +109,7 @@ def judged(aligner: AlignerReference, some: Sequence[Clip]) -> dict[str, Figures
 
 
 def measure(model: Path, corpus: Path, count: int, judged_count: int) -> dict[str, Figures]:
-    """Rows of the card by their names."""
+    """Return the card's rows by name."""
     aligner = AlignerReference(model)
     rows: dict[str, Figures] = {}
     for name, label in _VOICES.items():

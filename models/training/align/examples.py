@@ -1,4 +1,4 @@
-"""Examples for the aligner: speech, its words (sometimes misheard) and when each was said."""
+"""Examples for the aligner: speech, its words (some misrecognised) and their times."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from models.training.examples import ExampleMaker, Samples
 from models.training.sentences import vocabulary
 from models.training.spans import Span
 
-# Share of a word that must be heard before it counts as said.
+# Minimum share of a word within the clip for it to count as spoken.
 _HEARD = 0.75
-# A recogniser errs: in so many examples some words are others, or missing.
+# Simulated recogniser errors: share of examples with errors; of words replaced, and dropped.
 _MISHEARD_EXAMPLES, _MISHEARD_WORDS, _MISSED_WORDS = 0.3, 0.08, 0.03
 SHORTEST = 1.5  # clip (s) to train with
 
@@ -31,7 +31,7 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Clip:
-    """`words` are what the aligner is given, `said` what was said: they may differ."""
+    """`said` are the spoken words; `words`, the aligner's input, may have a recogniser's errors."""
 
     samples: Samples
     words: tuple[Spoken, ...]
@@ -47,9 +47,9 @@ class ClipMaker(ExampleMaker):
         self._vocabulary = vocabulary()
 
     def clip(self, seconds: float, *, whole: bool = False) -> Clip:
-        """One clip of `seconds`, or less where speech ends before.
+        """One clip of `seconds`, or shorter if the speech ends earlier.
 
-        It ends anywhere, mostly in the middle of a word; a `whole` one after a sentence.
+        It may end in the middle of a word; a `whole` clip ends after a sentence.
         """
         audio, said = self._row(seconds, whole=whole)
         audio = audio[: int(seconds * SAMPLE_RATE)]
@@ -57,7 +57,7 @@ class ClipMaker(ExampleMaker):
         return Clip(self._colour(audio), self._misheard(heard), heard)
 
     def _row(self, seconds: float, *, whole: bool) -> tuple[Samples, list[Spoken]]:
-        """Sentences with pauses until there are `seconds` of them, or one less (`whole`)."""
+        """Sentences with pauses up to at least `seconds`, or one sentence fewer (`whole`)."""
         parts, said, at = [], [], 0
         # A third of the clips end with silence instead of in the middle of a sentence.
         limit = seconds * (self._dice.uniform(0.5, 0.9) if self._dice.random() < 0.35 else 1.0)
@@ -79,12 +79,12 @@ class ClipMaker(ExampleMaker):
         return np.concatenate(parts), said
 
     def _sentences_without_end(self) -> Iterator[Sentence]:
-        """One speaker's sentences, then another's: none twice in a clip, nearly always."""
+        """Sentences of one speaker, then of another; a clip rarely repeats a sentence."""
         first = True
         while True:
             speaker = self._dice.choice(self._corpus.speakers)
             order = self._dice.sample(speaker, len(speaker))
-            # Most clips begin in the middle of what somebody says.
+            # Most clips begin partway through a speaker's sentences.
             yield from order[self._dice.randrange(len(order)) if first else 0 :]
             first = False
 
@@ -109,9 +109,9 @@ def _later(span: Span, begin: float) -> Span:
 
 
 def _cut(word: Spoken, end: float) -> Spoken | None:
-    """The word in a clip that ends at `end`; None if too little of it is heard.
+    """The word in a clip that ends at `end`; None if too little of it is left.
 
-    Where one of its times is unknown it is kept if the other lies in the clip.
+    If one of its times is unknown, the word is kept if the other lies in the clip.
     """
     start, stop = word.span
     if start is not None and stop is not None:
@@ -125,7 +125,7 @@ def _cut(word: Spoken, end: float) -> Spoken | None:
 def batches(
     maker: ClipMaker, dice: random.Random, lengths: tuple[float, float], seconds: float
 ) -> list[Clip]:
-    """Clips of similar length between these, together about `seconds`."""
+    """Clips of similar length within `lengths` (s), together about `seconds`."""
     target = math.exp(dice.uniform(*map(math.log, lengths)))
     count = max(1, min(24, round(seconds / target)))
     clips = [maker.clip(target * dice.uniform(0.85, 1.0)) for _ in range(count)]

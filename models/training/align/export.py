@@ -23,7 +23,7 @@ _CARD = Path(__file__).with_name("card.md")
 
 
 def export(work: Path, output: Path) -> None:
-    """Weights in bfloat16 and every file that the published checkpoint has."""
+    """Write the weights in bfloat16 and every other file of the published checkpoint."""
     output.mkdir(parents=True, exist_ok=True)
     config = json.loads((work / "config.json").read_text())
     model = Aligner(config)

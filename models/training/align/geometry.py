@@ -13,7 +13,7 @@ TEXT_LAYERS = 5
 
 
 def aligner_config(demo: dict[str, Any], timestamp_token_id: int) -> dict[str, Any]:
-    """From the demo checkpoint's own: two text layers more, and a classifier of bins on top."""
+    """Extend the demo checkpoint's config by two text layers and a classifier of bins."""
     config = copy.deepcopy(demo)
     config["timestamp_token_id"] = timestamp_token_id
     config["timestamp_segment_time"] = round(BIN_SECONDS * 1000)

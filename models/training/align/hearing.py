@@ -1,8 +1,8 @@
-"""What the encoder learns first, without a text model: which word is being said, and where in it.
+"""The encoder's first training, without a text model: the current word and the position in it.
 
-An encoder that was trained to write words marks each once, mostly near its end. An aligner needs it
-at every embedding of the word: that is what its text tokens look for. Alone the encoder costs a
-quarter of the whole model, and every window of a clip is an example.
+An encoder that was trained for transcription marks each word once, mostly near its end. An aligner
+needs the word at every one of its embeddings, because text tokens attend to it. A step of the
+encoder alone costs a quarter of the whole model's, and every window of a clip is an example.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch.nn import functional
 from models.training.align.examples import Clip
 from models.training.align.labels import UNKNOWN, frame_labels
 
-# Further than this from a boundary (s) it does not matter how far.
+# Distances from a boundary (s) are clamped to this.
 _NEAR = 0.4
 _WEIGHTS = {"word": 1.0, "before": 0.5, "edges": 3.0}
 
 
 class Hearing(nn.Module):
-    """Heads on the embeddings, which only this training has, and their losses."""
+    """Heads on the embeddings, used only in this training, and their losses."""
 
     def __init__(self, hidden: int, classes: Mapping[str, int]) -> None:
         super().__init__()

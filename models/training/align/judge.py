@@ -1,4 +1,4 @@
-"""An independent judge: where pocketsphinx's bundled English model puts the words."""
+"""An independent judge: word times by pocketsphinx's bundled English model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _FILLERS = frozenset({"<s>", "</s>", "<sil>", "[NOISE]", "[SPEECH]"})
 
 
 class Judge:
-    """Forced alignment with a Gaussian-mixture model that was trained on people."""
+    """Forced alignment with a Gaussian-mixture model that was trained on human speech."""
 
     def __init__(self) -> None:
         self._decoder = pocketsphinx.Decoder(lm=None, loglevel="FATAL")
 
     def times(self, samples: npt.NDArray[np.float32], words: Sequence[str]) -> list[Times] | None:
-        """(start, end) in seconds of each word; None where it finds no way through."""
+        """(start, end) in seconds of each word; None if the alignment fails."""
         decoder = self._decoder
         decoder.set_align_text(" ".join(words))
-        # Its features have a noise floor, so that it hardly hears quiet speech.
+        # The features have a noise floor that masks quiet speech.
         loud = samples * (_PEAK / max(float(np.abs(samples).max()), 1e-4))
         pcm = (loud * 32767).astype(np.int16).tobytes()
         decoder.start_utt()

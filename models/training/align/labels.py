@@ -1,4 +1,4 @@
-"""What is true of each audio embedding of a clip, and of each `<timestamp>` after it."""
+"""Training labels of each audio embedding of a clip, and of each `<timestamp>` after it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import torch
 from models.training.align.examples import Clip
 from models.training.align.targets import frame_of, frame_seconds
 
-# Class of embeddings that nothing is asked about: espeak-ng does not tell their word.
+# Class of embeddings without a label: espeak-ng does not report their word.
 UNKNOWN = -100
 
 
 class FrameLabels(NamedTuple):
-    """One entry an embedding: the class of the word being said (0: none), that of the last that
-    was over before it, how many have begun, seconds since that word's start, and to its end."""
+    """Labels with one entry per embedding.
+
+    `word` is the class of the word spoken there (0: none) and `before` the class of the last word
+    that ended earlier. `begun` counts the words that have begun. `since` and `left` are the seconds
+    since the word's start and to its end.
+    """
 
     word: torch.Tensor
     before: torch.Tensor
@@ -26,7 +30,7 @@ class FrameLabels(NamedTuple):
 
 
 class StampLabels(NamedTuple):
-    """One entry a `<timestamp>`, as `FrameLabels`."""
+    """Labels with one entry per `<timestamp>`, as in `FrameLabels`."""
 
     word: torch.Tensor
     before: torch.Tensor

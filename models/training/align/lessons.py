@@ -1,9 +1,9 @@
-"""What time is it? Cheap lessons for the lower text layers, without the rest of the model.
+"""Cheap lessons in counting time for the lower text layers, without the rest of the model.
 
-An audio embedding does not say when it was: encoder windows are alike wherever they lie, and the
-text model has rotary positions, which are relative. It has to count from the prompt's first token,
-and words from the token after the audio. That needs neither new speech nor the upper layers, but
-many examples of every length.
+An audio embedding does not encode its time: encoder windows look the same at any position, and the
+text model's rotary positions are relative. The text model has to count embeddings from the prompt's
+first token, and words from the token after the audio. To learn that, it needs neither new speech
+nor the upper layers, but many examples of every length.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Lessons:
         self._words = vocabulary()
 
     def make(self, seconds: float) -> tuple[list[Clip], list[torch.Tensor]]:
-        """Clips of together `seconds`, whose words are nowhere, and their embeddings."""
+        """Clips of `seconds` in total, whose words have no times, and their embeddings."""
         clips, audio, left = [], [], seconds
         while left > 0:
             length = self._dice.uniform(2.0, _SECONDS)
@@ -56,7 +56,7 @@ class Lessons:
         return clips, audio
 
     def _audio(self, frames: int) -> torch.Tensor:
-        """Windows in random order, each turned by some seconds."""
+        """Windows in random order, each rotated by some seconds."""
         parts = []
         while sum(map(len, parts)) < frames:
             window = self._windows[self._dice.randrange(len(self._windows))]
@@ -65,7 +65,7 @@ class Lessons:
         return torch.cat(parts)[:frames]
 
     def hidden(self, audio: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """What the lower layers make of prompts, (batch, n, hidden)."""
+        """Hidden states of prompts after the lower layers, (batch, n, hidden)."""
         embeds = self._lower.embed_tokens(ids)
         places = (ids == self._model.config.audio_token_id)[..., None]
         embeds = embeds.masked_scatter(places, audio.to(embeds.dtype))

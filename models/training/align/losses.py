@@ -1,8 +1,8 @@
-"""What the aligner learns from, besides the bins at its `<timestamp>` tokens.
+"""Losses of the aligner's training: the bins at its `<timestamp>` tokens, and auxiliary targets.
 
-Only those bins are asked for later. The rest shows the layers below what they are needed for,
-which a small model does not find by itself in the time there is: what time it is at an audio
-embedding, which word is being said there and the how manieth, and where to look.
+Inference uses only the bins. The auxiliary targets show the lower layers their task, which a small
+model does not discover in the available training time: the time of an audio embedding, the word
+spoken there and its index, and the position to attend to.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from models.training.align.targets import (
 BIN_WIDTH = 0.7
 _COUNTED = 192
 _COUNT_WIDTH = 1.0
-# Text layers after which words are asked for; the layers whose heads are shown where to look.
+# Number of text layers before the heads for words, count and time.
 LISTENED = 2
+# Layers with supervised attention: width of the target in frames, and the attention heads.
 _GUIDED = {2: (2.5, (0,)), 3: (1.0, (0, 1)), 4: (0.7, (0, 2))}
 _WEIGHTS = {
     "bins": 1.0,
@@ -44,7 +45,7 @@ _WEIGHTS = {
 
 @dataclass(frozen=True)
 class Batch:
-    """`audio_lengths` are embeddings a clip; `ids` and `mask` are (clips, n)."""
+    """`audio_lengths` are embeddings per clip; `ids` and `mask` are (clips, n)."""
 
     clips: list[Clip]
     audio_lengths: list[int]
@@ -53,7 +54,7 @@ class Batch:
 
 
 class Losses(nn.Module):
-    """Losses of a pass, with the small heads that only training has."""
+    """Losses of a forward pass, with the auxiliary heads that exist only in training."""
 
     def __init__(self, hidden: int, bins: int, classes: dict[str, int]) -> None:
         super().__init__()
@@ -68,7 +69,7 @@ class Losses(nn.Module):
     ) -> dict[str, torch.Tensor]:
         """Each loss by its name, and their weighted `sum`.
 
-        With `heads_alone` the heads that only training has teach the model nothing.
+        With `heads_alone` the auxiliary heads do not propagate gradients into the model.
         """
         stamps = batch.ids == model.timestamp
         times = torch.tensor(
@@ -87,7 +88,7 @@ class Losses(nn.Module):
         return parts
 
     def lesson(self, model: Aligner, batch: Batch, hidden: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What can be asked without speech: time at the audio, and all at the stamps."""
+        """Losses that need no speech: time at the audio, and all labels at the stamps."""
         stamps = batch.ids == model.timestamp
         audio, seconds = _audio(batch, hidden)
         parts = {"time": self._time(audio, seconds)}
@@ -99,9 +100,9 @@ class Losses(nn.Module):
     def _heard(
         self, batch: Batch, hidden: torch.Tensor, stamps: torch.Tensor
     ) -> dict[str, torch.Tensor]:
-        """Time at the audio embeddings; word, the one before and count there and at the stamps.
+        """Time at the audio embeddings; word, word before and count there and at the stamps.
 
-        Audio and text are asked by the same heads, so that they come to describe a word alike.
+        Audio and text share the heads, so that they learn the same representation of a word.
         """
         audio, seconds = _audio(batch, hidden)
         labels: list[tuple[torch.Tensor, ...]] = [
@@ -121,7 +122,7 @@ class Losses(nn.Module):
     def _described(
         self, hidden: torch.Tensor, labels: Sequence[tuple[torch.Tensor, ...]]
     ) -> dict[str, torch.Tensor]:
-        """`labels` are words, those before and counts, in the order of `hidden`'s rows."""
+        """`labels` are words, words before and counts, in the order of `hidden`'s rows."""
         plain = functional.layer_norm(hidden, hidden.shape[-1:])
         word, before, count = (torch.cat(some) for some in zip(*labels, strict=True))
         counted = soft_frames(count.clamp(max=_COUNTED - 1), _COUNTED, _COUNT_WIDTH)
@@ -140,7 +141,7 @@ def _audio(batch: Batch, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
 
 
 def _soft(scores: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Divergence from a soft target: 0 is perfect."""
+    """KL divergence from a soft target: 0 is perfect."""
     return (
         functional.kl_div(scores.float().log_softmax(-1), target, reduction="none").sum(-1).mean()
     )
@@ -152,7 +153,7 @@ def _look(
     stamps: torch.Tensor,
     times: torch.Tensor,
 ) -> torch.Tensor:
-    """Some heads should look, from a `<timestamp>`, at the audio around its time."""
+    """Train some heads to attend, from a `<timestamp>`, to the audio around its time."""
     longest = max(batch.audio_lengths)
     known = ~times.isnan()
     frames = torch.tensor([frame_of(t) for t in times[known].tolist()])

@@ -1,6 +1,6 @@
-"""The trainable aligner: transformers' Qwen3ASRForTokenClassification and what training sees of it.
+"""The trainable aligner: transformers' Qwen3ASRForTokenClassification, with its hidden states.
 
-Published checkpoints name the parts in their own way; `PARTS` maps the names to transformers'.
+Published checkpoints name the parts differently; `PARTS` maps their names to transformers'.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENCODER_ONLY = ("model_type", "conv_chunksize", "max_source_positions", "num_hi
 class Pass:
     """`layers[i]` is (batch, n, hidden) after i text layers, the last one normalised.
 
-    `attention[i]` is layer i's (batch, heads, n, n), None unless it was asked for.
+    `attention[i]` is layer i's (batch, heads, n, n), None unless requested.
     """
 
     layers: tuple[torch.Tensor, ...]
@@ -71,7 +71,7 @@ class Aligner(nn.Module):
     ) -> Pass:
         """`ids` (batch, n) has one audio placeholder per row of `audio`; padding is on the right.
 
-        `seen` asks for the attention, which only `attention="eager"` can show.
+        `seen` requests the attention, which needs `attention="eager"`.
         """
         embeds = self.core.model.language_model.embed_tokens(ids)
         places = (ids == self.config.audio_token_id)[..., None]
@@ -106,10 +106,10 @@ class Aligner(nn.Module):
         self.core.load_state_dict(transformers_weights(load_file(path)))
 
     def begin_from(self, path: Path) -> None:
-        """A head start from an ASR checkpoint of the same widths: its encoder and text layers.
+        """Initialise the encoder and text layers from an ASR checkpoint of the same widths.
 
-        Layers it does not have add nothing at first, and in them like looks at like: queries
-        are keys, so a word finds the audio that the layers below have described as that word.
+        Additional layers contribute nothing at first. Their queries equal their keys, so a word
+        attends to the audio that the layers below have encoded as that word.
         """
         weights = transformers_weights(load_file(path))
         own = self.core.state_dict()

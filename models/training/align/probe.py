@@ -1,4 +1,4 @@
-"""A few held-out clips, by which a training in progress is judged."""
+"""Accuracy on a few held-out clips during training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def boundaries(model: Aligner, tokenizer: Tokenizer, clip: Clip, mel: LogMel) ->
 
 
 def probe(corpus: Path, tokenizer: Tokenizer) -> Callable[[Aligner], str]:
-    """What says, of a model, median and 95th percentile by voices and length."""
+    """Return a function that reports a model's median and 95th percentile by voices and length."""
     clips = {
         (voices, length): [
             ClipMaker(spoken, seed=at).clip(length) for at in range(_PER_LENGTH[length])

@@ -10,7 +10,7 @@ TIMESTAMP = "<timestamp>"
 
 
 def prompt_ids(tokenizer: Tokenizer, words: Sequence[str], audio_tokens: int) -> list[int]:
-    """`<|audio_start|>` audio `<|audio_end|>` and each word with two `<timestamp>` after it."""
+    """`<|audio_start|>` audio `<|audio_end|>` and each word, followed by two `<timestamp>`."""
     pad = tokenizer.convert_tokens_to_ids("<|audio_pad|>")
     start, end, stamp = (
         tokenizer.convert_tokens_to_ids(token)

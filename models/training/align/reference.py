@@ -1,6 +1,6 @@
-"""A checkpoint in the aligner's original format, run by transformers alone: no server, one process.
+"""A checkpoint in the aligner's original format, run by transformers in one process, no server.
 
-It is what the training is measured with, and what a server's answers can be held against.
+It measures the results of training, and serves as a reference for a server's answers.
 """
 
 from __future__ import annotations
@@ -41,5 +41,5 @@ class AlignerReference:
         return self.model.bins(hidden[ids == self.model.timestamp]).argmax(-1)
 
     def times(self, samples: npt.NDArray[np.float32], words: Sequence[str]) -> list[Times]:
-        """(start, end) in seconds of each word, never going back."""
+        """(start, end) in seconds of each word, in non-decreasing order."""
         return word_times(self.bins(samples, words))

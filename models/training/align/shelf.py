@@ -1,7 +1,7 @@
-"""Clips with their embeddings, for a text model that learns while the encoder stays as it is.
+"""Clips with their embeddings, for training the text model with a frozen encoder.
 
-Making a clip and encoding it costs about half as much as a step of the text model, so that a clip
-is used some times before it is thrown away.
+Making a clip and encoding it costs about half as much as a step of the text model, so each clip is
+used several times before it is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from models.training.align.examples import Clip
 
 _KEPT = 4000
 _MOST = 24  # clips at once
-# Clips of a batch are chosen from this part of the shelf, the nearest in length.
+# A batch is drawn from one in this number of the kept clips, the nearest in length.
 _ALIKE = 8
 
 
@@ -31,7 +31,7 @@ class Heard:
 
 
 class Shelf:
-    """`make` gives new clips of a length between two (s); one batch in `reuse` is of new ones."""
+    """`make` returns new clips within a range of lengths (s); one batch in `reuse` is new."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Shelf:
         self._asked = 0
 
     def take(self, lengths: tuple[float, float], seconds: float, rate: float) -> list[Heard]:
-        """Clips of similar length between these (s), together about `seconds`.
+        """Clips of similar length within `lengths` (s), together about `seconds`.
 
-        `rate` is how many embeddings a second has.
+        `rate` is the number of embeddings per second.
         """
         self._asked += 1
         if self._asked % self._reuse == 1 or len(self._kept) < _MOST * self._reuse:

@@ -1,7 +1,7 @@
-"""Times as an aligner says them: bins of 80 ms, and what a bin's classifier is taught.
+"""Times in an aligner's output format, bins of 80 ms, and the targets of the bin classifier.
 
-A time is the nearest bin, and a bin says its number times 80 ms, so that rounding costs 20 ms in
-the mean and 40 ms at most.
+A time is rounded to the nearest bin, and a bin stands for its number times 80 ms. Rounding costs
+20 ms on average and 40 ms at most.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 import torch
 
 BIN_SECONDS = 0.08
-# Embeddings of one second of audio, and the mel frames (10 ms) that one stands for.
+# Embeddings per second of audio, and mel frames (10 ms) per embedding.
 _FRAMES_A_SECOND = 13
 _MEL_FRAMES = 8
 _MEL_FRAMES_A_SECOND = 100
 
 
 def bin_of(seconds: float) -> int:
-    """The nearest bin; halves go up."""
+    """The nearest bin; halves are rounded up."""
     return int(seconds / BIN_SECONDS + 0.5)
 
 
 def frame_of(seconds: float) -> int:
-    """The embedding in which a time lies: 13 a second, of which the last is half as long."""
+    """The embedding that contains a time: 13 a second; the last one is half as long."""
     mel = int(seconds * _MEL_FRAMES_A_SECOND + 1e-6)
     whole, rest = divmod(mel, _MEL_FRAMES_A_SECOND)
     return whole * _FRAMES_A_SECOND + rest // _MEL_FRAMES
@@ -38,8 +38,8 @@ def frame_seconds(frame: int) -> float:
 def soft_bins(seconds: torch.Tensor, classes: int, width: float) -> torch.Tensor:
     """Times (n,) in seconds → (n, classes) weights that sum to 1: a bell around the exact time.
 
-    `width` is its standard deviation in bins. Neighbouring bins are nearly right, and how
-    much each is worth says where in its bin a time lies. NaN gives a row of NaN.
+    `width` is its standard deviation in bins. Neighbouring bins are nearly right, and
+    their weights encode the position of the time within its bin. NaN gives a row of NaN.
     """
     distance = torch.arange(classes) - seconds[:, None] / BIN_SECONDS
     return torch.softmax(-0.5 * (distance / width) ** 2, dim=-1)

@@ -1,13 +1,13 @@
-"""Train the demo aligner on the CPU, for so many minutes of it; resumes from its last checkpoint.
+"""Train the demo aligner for some minutes of CPU time; resumes from its last checkpoint.
 
     python -m models.training.align.train --work build/aligner --minutes 36 --processes 2
 
-It begins with the demo recogniser's encoder and text layers, which know the words, and learns
-when they are said: first the encoder alone (`hearing`), then the text model alone. With `--start
-models/demo-aligner` the text model of an aligner goes on learning, with long clips. Minutes are
-those of a process's work, so a busy machine takes longer and not less care; they are kept with the
-checkpoint, and the schedule (learning rate, longest clip) goes on where it was. While the file
-named by --pause exists it waits.
+Training begins with the demo recogniser's encoder and text layers, which recognise the words, and
+adds their times: first it trains the encoder alone (`hearing`), then the text model alone. With
+`--start models/demo-aligner` the text model of an aligner continues to learn, with long clips.
+Minutes are CPU time of one process, so a busy machine takes longer but trains the same. The
+checkpoint stores the minutes spent, and the schedule (learning rate, longest clip) resumes from
+there. While the file named by --pause exists, training waits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SAVE_EVERY, _PROBE_EVERY, _SHOW_EVERY = 100, 300, 25
 
 @dataclass(frozen=True)
 class Run:
-    """What the command line says; every process gets it."""
+    """Command-line options, which every process receives."""
 
     work: Path
     start: Path
@@ -53,7 +53,7 @@ class Run:
 
 
 def _process(rank: int, run: Run) -> None:
-    """One of the processes that train together, each on clips of its own with one thread."""
+    """One of the training processes, each with its own clips and one thread."""
     torch.set_num_threads(1)
     meeting = run.work.absolute() / "meeting"
     distributed.init_process_group(
@@ -84,7 +84,7 @@ def _process(rank: int, run: Run) -> None:
 
 
 def _wait(trainer: Trainer, sign: Path, *, save: bool) -> None:
-    """Until the file is gone; whoever ends the training meanwhile loses nothing."""
+    """Wait until the file is gone. After `save`, ending the training meanwhile loses nothing."""
     if save:
         trainer.save()
     while sign.exists():
@@ -92,7 +92,7 @@ def _wait(trainer: Trainer, sign: Path, *, save: bool) -> None:
 
 
 def _tell(trainer: Trainer, sums: dict[str, list[float]], judged: Callable[[Aligner], str]) -> None:
-    """Losses, errors and checkpoints, each so often."""
+    """Print losses and errors and save checkpoints, each at its interval."""
     if trainer.step % _SHOW_EVERY == 0:
         shown = " ".join(f"{name} {np.mean(some):.2f}" for name, some in sums.items())
         print(f"{trainer.step} {trainer.spent / 60:.1f} min {shown}", flush=True)
@@ -117,7 +117,7 @@ def main() -> None:
     run.work.mkdir(parents=True, exist_ok=True)
     write_tokenizer(run.work, special=(*SPECIAL_TOKENS, TIMESTAMP))
     (run.work / "meeting").unlink(missing_ok=True)
-    # Without these, its processes would go on when it is ended.
+    # Otherwise the child processes would outlive this one after SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     multiprocessing.spawn(_process, (run,), nprocs=run.processes, daemon=True)
 

@@ -1,4 +1,4 @@
-"""What is trained and how a step is made; `train` runs it."""
+"""The trainer: models, schedule and training step. `train` runs it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _WARM_UP_STEPS = 100
 _CURRICULUM = ((0.06, 5.0), (0.12, 9.0), (0.2, 16.0))
 _LONGEST = 31.0
 _ANY_LENGTH = 0.2  # of the batches, from the beginning
-# Twice as fast where the CPU computes in it, and a seventh of the speed where it only pretends to.
+# bfloat16 is twice as fast where the CPU supports it, and a seventh as fast where it is emulated.
 _HAS_BFLOAT16 = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-# From an aligner's weights: mostly long clips, a lower rate, and first the heads that only training
-# has, which are not published and would otherwise teach the layers below nonsense.
+# When starting from an aligner: mostly long clips, a lower rate, and at first only auxiliary heads.
+# These are not published; untrained, their gradients would harm the layers below.
 _LONG_FROM, _STARTED_RATE, _HEADS_ALONE_STEPS = 14.0, 0.4, 100
-# So many lessons, one in so many steps, and their seconds.
+# Number of lessons, steps per lesson, and length of a lesson (s).
 _LESSONS, _LESSON_EVERY, _LESSON_SECONDS = 900, 3, 70.0
-# How often a clip is used once the encoder stays as it is.
+# Number of uses of a clip once the encoder is frozen.
 _REUSE = 4
 _WIDEST_MASK = 10  # bins
 _WINDOW = 8 * SAMPLE_RATE
@@ -54,7 +54,7 @@ class Trainer:
     """Owns the model, the optimiser and the position in the schedule.
 
     The encoder learns alone for the first `hearing` of the `minutes`, then the text model. If
-    `start` is an aligner its text model goes on learning, with long clips.
+    `start` is an aligner, only its text model learns, with long clips.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Trainer:
         self.step, self.heard, self.taught, self.spent = 0, 0, 0, 0.0
 
     def _share_words(self, stamp: int) -> None:
-        """Words come without a space before them here, which the recogniser hardly knows."""
+        """Initialise words without a leading space, which the recogniser rarely saw."""
         weight = self.model.core.model.language_model.embed_tokens.weight
         with torch.no_grad():
             for word in vocabulary():
@@ -102,7 +102,7 @@ class Trainer:
             weight[stamp] = weight[self.tokenizer.convert_tokens_to_ids("<|im_end|>")]
 
     def _keep_convolutions(self) -> None:
-        """They stay the recogniser's: to learn them costs a third of an encoder's step."""
+        """Freeze the recogniser's: training them costs a third of an encoder's step."""
         tower = self.model.core.model.audio_tower
         for convolution in (tower.conv2d1, tower.conv2d2, tower.conv2d3):
             convolution.requires_grad_(False)
@@ -118,18 +118,18 @@ class Trainer:
 
     @property
     def hears(self) -> bool:
-        """Whether it is the encoder that learns."""
+        """Whether the encoder is the part that learns."""
         return self.spent < self._hears_until
 
     @property
     def done(self) -> float:
-        """Share that is spent of the minutes of what is being learned."""
+        """Share of the current phase's minutes that is spent."""
         if self.hears:
             return self.spent / self._hears_until
         return min(1.0, (self.spent - self._hears_until) / (self._budget - self._hears_until))
 
     def resume(self) -> None:
-        """Go on from the last checkpoint. Raises ValueError if it began with other weights."""
+        """Resume from the last checkpoint. Raises ValueError if it began with other weights."""
         path = self._work / "checkpoint.pt"
         if path.exists():
             state = torch.load(path, weights_only=True)
@@ -190,7 +190,7 @@ class Trainer:
         return {name: loss.item() for name, loss in losses.items()}
 
     def _hear(self, maker: ClipMaker, seconds: float) -> dict[str, torch.Tensor]:
-        """The encoder's step: its windows know nothing of each other, so clips are long."""
+        """The encoder's step. Its windows are independent, so clips are long."""
         self.heard += 1
         clips = [maker.clip(_LONGEST) for _ in range(max(1, round(seconds / _LONGEST)))]
         mels = [
@@ -203,7 +203,7 @@ class Trainer:
         )
 
     def _read(self, maker: ClipMaker, seconds: float) -> dict[str, torch.Tensor]:
-        """The text model's step: the encoder stays as it is."""
+        """The text model's step, with a frozen encoder."""
         if self._lessons is None or self._shelf is None:
             self._begin_reading(maker, seconds)
         assert self._lessons is not None and self._shelf is not None
@@ -237,7 +237,7 @@ class Trainer:
         return self._losses.lesson(self.model, batch, hidden)
 
     def _begin_reading(self, maker: ClipMaker, seconds: float) -> None:
-        """Encode the speech that all lessons are made of; its windows are whole."""
+        """Encode the speech for all lessons, in whole windows."""
         samples = np.concatenate([maker.clip(_LONGEST).samples for _ in range(6)])
         with torch.no_grad():
             mel = self._mel(torch.from_numpy(samples[: len(samples) // _WINDOW * _WINDOW]))
@@ -252,7 +252,7 @@ class Trainer:
         self._shelf = Shelf(make, self._dice, _REUSE)
 
     def _share_gradients(self, seconds: float) -> None:
-        """The mean of all processes' gradients, and of the time that the step took them."""
+        """Average the gradients, and the time of the step, over all processes."""
         have = [parameter for parameter in self._learned() if parameter.grad is not None]
         flat = torch.cat([*(p.grad.flatten() for p in have), torch.tensor([seconds])])
         if distributed.is_initialized():

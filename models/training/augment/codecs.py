@@ -1,6 +1,6 @@
-"""What a line does to speech: each function codes samples at 16 kHz and decodes them again.
+"""Effects of a line on speech: each function encodes samples at 16 kHz and decodes them again.
 
-As many samples come back as went in, and at the same place: the delay of a coder is cut off.
+The output has the length and the timing of the input: the delay of a coder is removed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from models.training.augment.length import fitted
 
 Samples = npt.NDArray[np.float32]
 _RATE, _TELEPHONE = 16_000, 8_000
-# Samples at 16 kHz by which what is decoded comes later.
+# Delay of the decoded audio in samples at 16 kHz.
 _DELAYS = {"libopus": 104, "libmp3lame": 0}
 _OPUS, _MP3 = (8, 32), (16, 64)  # kbit/s
 _LOWEST, _HIGHEST = 300.0, 3400.0  # Hz, of a telephone
 
 
 def g711(samples: Samples, law: str) -> Samples:
-    """Return them through a telephone of 8 kHz; `law` is `ULAW` or `ALAW`."""
+    """Return the samples after an 8 kHz telephone line; `law` is `ULAW` or `ALAW`."""
     narrow = band(soxr.resample(samples, _RATE, _TELEPHONE), _TELEPHONE, _LOWEST, _HIGHEST)
     levels = np.sort(g711_table(law).astype(np.float32))
     between = (levels[1:] + levels[:-1]) / 2
@@ -35,17 +35,17 @@ def g711(samples: Samples, law: str) -> Samples:
 
 
 def opus(samples: Samples, kbits: int) -> Samples:
-    """Return them through Opus at so many kbit/s."""
+    """Return the samples after Opus at `kbits` kbit/s."""
     return _coded(samples, "libopus", kbits)
 
 
 def mp3(samples: Samples, kbits: int) -> Samples:
-    """Return them through MP3 at so many kbit/s."""
+    """Return the samples after MP3 at `kbits` kbit/s."""
     return _coded(samples, "libmp3lame", kbits)
 
 
 def band(samples: Samples, rate: int, lowest: float, highest: float) -> Samples:
-    """Return only the tones between two frequencies (Hz), each edge an octave's tenth wide."""
+    """Return only the frequencies between two limits (Hz), each edge a tenth of an octave wide."""
     size = next_fast_len(len(samples), real=True)
     spectrum = np.fft.rfft(samples, size)
     notes = np.maximum(np.fft.rfftfreq(size, 1 / rate), 1e-3).astype(np.float32)
@@ -55,7 +55,7 @@ def band(samples: Samples, rate: int, lowest: float, highest: float) -> Samples:
 
 
 def drawn(samples: Samples, dice: random.Random) -> Samples:
-    """Return them through some line: a telephone, Opus, MP3, or a microphone that hears less."""
+    """Return the samples after a random line: telephone, Opus, MP3 or band-limited microphone."""
     kind = dice.random()
     if kind < 0.45:
         return g711(samples, dice.choice(["ULAW", "ALAW"]))

@@ -1,4 +1,4 @@
-"""As many samples as there were, whatever was done to them."""
+"""Restores the number of samples after a transformation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to log-mel spectrograms: another vocal tract, and bands that are missing."""
+"""Augmentation of log-mel spectrograms: another vocal tract, and missing bands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 
 
 def warped(mel: torch.Tensor, factor: float) -> torch.Tensor:
-    """Return (bins, frames) whose band `b` is what was in band `b / factor`; above 1 is a child.
+    """Return (bins, frames) with band `b` taken from band `b / factor`.
 
-    Bands that would come from beyond the last are as quiet as the quietest of all.
+    A factor above 1 simulates a child's vocal tract. Bands from beyond the last one are as
+    quiet as the quietest bin.
     """
     bins = len(mel)
     from_ = torch.arange(bins) / factor

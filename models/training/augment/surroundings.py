@@ -1,4 +1,4 @@
-"""Where a speaker is heard, and over which line."""
+"""Acoustic surroundings of a speaker: the room and the transmission line."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST_ROOMS = 200
 
 
 class Surroundings:
-    """Rooms and lines in a sequence that the seed fixes; half of all is heard as it was said."""
+    """Random rooms and lines; the seed fixes the sequence. Some speech gets neither."""
 
     def __init__(self, seed: int) -> None:
         self._dice = random.Random(seed)
         self._rooms: list[Samples] = []
 
     def room(self, samples: Samples) -> Samples:
-        """Return them as they are heard in some room, or as they are."""
+        """Return the samples as heard in a random room, or unchanged."""
         if self._dice.random() >= _IN_ROOM:
             return samples
         if len(self._rooms) < _MOST_ROOMS:
@@ -30,7 +30,7 @@ class Surroundings:
         return rooms.placed(samples, self._dice.choice(self._rooms))
 
     def line(self, samples: Samples) -> Samples:
-        """Return them as some line lets them through, or as they are."""
+        """Return the samples after a random line, or unchanged."""
         if self._dice.random() >= _ON_LINE:
             return samples
         return codecs.drawn(np.clip(samples, -1, 1), self._dice)

@@ -1,6 +1,6 @@
-"""Another speaker out of the same samples: how fast, how high, how long the vocal tract.
+"""Another speaker from the same samples: changes of tempo, pitch and vocal tract length.
 
-Each is a pure function of float32 samples at 16 kHz, and of a factor that is 1 for no change.
+Each function is pure. It takes float32 samples at 16 kHz and a factor, which is 1 for no change.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Samples = npt.NDArray[np.float32]
 _FRAME, _HOP = 512, 128
 _WINDOW = np.hanning(_FRAME + 1)[:-1].astype(np.float32)
 _SCALE = float((_WINDOW**2).sum() / _HOP)
-_ENVELOPE = 40  # cepstral coefficients that make the envelope of a spectrum
-_STEP, _SEARCH = _FRAME // 2, 160  # of a change of tempo, samples
+_ENVELOPE = 40  # cepstral coefficients that form the spectral envelope
+_STEP, _SEARCH = _FRAME // 2, 160  # for changes of tempo, in samples
 _RATE = 16_000
 
 
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
 
 def drawn(dice: random.Random) -> Shape:
-    """Return a speaker: as recorded in one case of four, else up to what a child or a giant has."""
+    """Return a random shape: unchanged in one case of four, otherwise between giant and child."""
     if dice.random() < 0.25:
         return Shape()
     pitch = 2 ** (dice.uniform(-4, 4) / 12)
@@ -40,7 +40,7 @@ def drawn(dice: random.Random) -> Shape:
 
 
 def shaped(samples: Samples, shape: Shape) -> Samples:
-    """Return the samples in another voice; they last 1 / `shape.tempo` of their time."""
+    """Return the samples in another voice; their duration is divided by `shape.tempo`."""
     if shape.pitch != 1:
         samples = change_pitch(samples, shape.pitch)
     if shape.formants != 1:
@@ -49,9 +49,9 @@ def shaped(samples: Samples, shape: Shape) -> Samples:
 
 
 def change_tempo(samples: Samples, factor: float) -> Samples:
-    """Return them `factor` times as fast, as high as before (WSOLA).
+    """Return the samples `factor` times as fast, at the same pitch (WSOLA).
 
-    Pieces follow each other at another pace; each begins where it continues the one before best.
+    Pieces are placed at the new tempo; each is taken from where it best continues the previous one.
     """
     if factor == 1:
         return samples
@@ -74,24 +74,23 @@ def change_tempo(samples: Samples, factor: float) -> Samples:
 
 
 def _likest(near: Samples, piece: Samples) -> int:
-    """Return where in `near` the piece fits best, loud or quiet."""
+    """Return the position in `near` where the piece fits best, regardless of level."""
     sums = np.concatenate([[0.0], np.cumsum(near.astype(np.float64) ** 2)])
     energy = sums[len(piece) :] - sums[: -len(piece)]
     return int(np.argmax(np.correlate(near, piece, "valid") / np.sqrt(energy + 1e-6)))
 
 
 def change_pitch(samples: Samples, factor: float) -> Samples:
-    """Return them `factor` times as high, as fast as before and with the same formants."""
+    """Return the samples with `factor` times the pitch, the same tempo and the same formants."""
     longer = change_tempo(samples, 1 / factor)
     higher = soxr.resample(longer, _RATE * factor, _RATE).astype(np.float32)
     return fitted(change_formants(higher, 1 / factor), len(samples))
 
 
 def change_formants(samples: Samples, factor: float) -> Samples:
-    """Return them with the spectrum's envelope stretched, as by a shorter vocal tract.
+    """Return the samples with the spectral envelope stretched, as by a shorter vocal tract.
 
-    The harmonics stay where they are. The envelope is the spectrum without its finer half of the
-    cepstrum.
+    The harmonics are unchanged. The lowest `_ENVELOPE` cepstral coefficients form the envelope.
     """
     spectra = _spectra(samples)
     logs = np.log(np.abs(spectra) + 1e-5)
@@ -107,7 +106,7 @@ def change_formants(samples: Samples, factor: float) -> Samples:
 
 
 def _spectra(samples: Samples) -> npt.NDArray[np.complex64]:
-    """Return (frames, bins); the first frame's middle is the first sample."""
+    """Return (frames, bins); the first frame is centred on the first sample."""
     padded = np.pad(samples, (_FRAME // 2, _FRAME + _HOP))
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FRAME)[::_HOP]
     return np.fft.rfft(frames * _WINDOW, axis=1).astype(np.complex64)

@@ -1,8 +1,8 @@
-"""What the demo's sentences are made of: one file a language.
+"""Words and rules of the demo's sentences: one file per language.
 
-`en`, `de`, `es`: the ISO 639-1 code names the file. In it are the language's name (as the answers
-of Qwen3-ASR have it), the accents that espeak-ng speaks it in, its words by group, and the rules of
-its sentences (`models.training.grammar`). A further language is a further file.
+`en`, `de`, `es`: the ISO 639-1 code is the file name. The file has the language's name (as in
+Qwen3-ASR's answers), espeak-ng's accents of the language, its words by group, and the rules of its
+sentences (`models.training.grammar`). To add a language, add a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Language(msgspec.Struct, frozen=True):
-    """`vocabulary` is sorted and holds every word that the grammar can say, and perhaps others."""
+    """`vocabulary` is sorted and holds every word of the grammar, and perhaps others."""
 
     code: str
     name: str
@@ -41,7 +41,7 @@ class Language(msgspec.Struct, frozen=True):
 
 
 def codes() -> tuple[str, ...]:
-    """Return the codes of all languages there are files for."""
+    """Return the codes of all languages with a file."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
@@ -49,7 +49,7 @@ def codes() -> tuple[str, ...]:
 def language(code: str) -> Language:
     """Return a language by its code.
 
-    Raises ValueError for one without a file, and where a file does not say what it must.
+    Raises ValueError for a language without a file, and for an invalid file.
     """
     path = _FOLDER / f"{code}.yaml"
     if code not in codes():
@@ -77,9 +77,9 @@ def chosen(codes_: str) -> tuple[str, ...]:
 
 
 def codes_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes of languages by their names, as a checkpoint's config.json has them.
+    """Return the codes of languages by their names, as in a checkpoint's config.json.
 
-    Raises ValueError for a name that no language has.
+    Raises ValueError for an unknown name.
     """
     known = {language(code).name: code for code in codes()}
     if unknown := [name for name in names if name not in known]:

@@ -1,9 +1,9 @@
-"""Who speaks to the model: every synthesiser and every person, with their licences.
+"""Sources of training speech: every synthesiser and every person, with their licences.
 
-Most speak English; all are free, of Debian's main, PyPI or npm. `models.training.sources.card` has
-them as a table. Left out: espeak, whose voices are espeak-ng's; freetts, whose voice is flite's
-kal; asterisk's recordings and flite's rms and awb, which the benchmarks test with; recordings that
-are not free (TIDIGITS, in pocketsphinx-testdata).
+Most speak English; all are free, from Debian's main, PyPI or npm. `models.training.sources.card`
+makes a table of them. Excluded are espeak, whose voices are espeak-ng's; freetts, whose voice is
+flite's kal; asterisk's recordings and flite's rms and awb, which the benchmarks use for tests; and
+recordings that are not free (TIDIGITS, in pocketsphinx-testdata).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from models.training.sources.engines import Engine
 class Source:
     """A synthesiser, or people who were recorded.
 
-    `packages` are Debian's unless they say otherwise, and `fetch` downloads them; espeak-ng comes
-    with PyPI's `espeakng-loader`. `voices` are trained on, those named twice twice as often, and
-    `held_out` are only ever tested with. `share` is how much of the training in its `language` is
-    of it; what is missing to 1 is the set `train`. `sentences` are synthesised to train with, at
-    about `pace` a second of one core.
+    `packages` are Debian's unless marked otherwise, and `fetch` downloads them; espeak-ng comes
+    with PyPI's `espeakng-loader`. `voices` are for training; a voice listed twice is used twice as
+    often. `held_out` voices are for tests only. `share` is the source's share of the training in
+    its `language`; the set `train` makes up the rest. `sentences` is the number of training
+    sentences, synthesised at about `pace` a second on one core.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""espeak-ng's English that the set `train` does not have: more accents, Klatt's synthesis."""
+"""espeak-ng's English voices outside the set `train`: more accents, Klatt's synthesis."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _WORDS_A_MINUTE, _PITCH, _RANGE = 160, (25, 75), (30, 70)
 
 
 class Accents:
-    """A synthesiser; voices are named as `espeak.Espeak` has them."""
+    """A synthesiser; voices are named as in `espeak.Espeak`."""
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Height and liveliness of the voice follow from the voice and its speed."""
+        """The voice and the speed determine pitch and pitch range."""
         draw = zlib.crc32(f"{voice} {speed}".encode())
         pitch = _PITCH[0] + draw % (_PITCH[1] - _PITCH[0])
         spread = _RANGE[0] + (draw >> 8) % (_RANGE[1] - _RANGE[0])

@@ -20,7 +20,7 @@ _MANY = 10
 
 
 def with_table(card: str, names: Sequence[str] = tuple(SOURCES)) -> str:
-    """Return a card with these sources, in their place or, without one, before what is measured.
+    """Return a card with these sources, in place of the old table or else before the figures.
 
     Raises ValueError for a card that has neither.
     """
@@ -35,7 +35,7 @@ def with_table(card: str, names: Sequence[str] = tuple(SOURCES)) -> str:
 
 
 def named_in(card: str) -> list[str]:
-    """Return the sources in a card's table, [] if it has none; a person is of `people`."""
+    """Return the sources in a card's table, [] if it has none; a person belongs to `people`."""
     table = card.partition(_BEGIN)[2].partition(_END)[0]
     cells = [line.removeprefix("| ").partition(" |")[0] for line in table.splitlines()]
     names = ["people" if cell in persons() else cell for cell in cells]
@@ -43,7 +43,7 @@ def named_in(card: str) -> list[str]:
 
 
 def without_table(card: str) -> str:
-    """Return a card without what it says of sources."""
+    """Return a card without its section about sources."""
     head, _, rest = card.partition(_HEADING)
     return head + _MEASURED + rest.partition(_MEASURED)[2]
 

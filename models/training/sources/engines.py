@@ -1,4 +1,4 @@
-"""What every source of speech can do: say a text in one of its voices."""
+"""The interface of every source of speech: it speaks a text in one of its voices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Engine(Protocol):
     """A synthesiser, or recordings of people."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Return `text` in `voice`; `speed` is a factor, 1 as the voice has it.
+        """Return `text` in `voice`; `speed` is a factor of the voice's own speed.
 
         Raises ValueError for a voice that it does not have, and for words that it cannot say.
         """
@@ -31,7 +31,7 @@ class Engine(Protocol):
 def speech(samples: npt.NDArray[np.int16], rate: int, text: str, ends: Sequence[float]) -> Speech:
     """Return speech whose words follow each other without a pause.
 
-    Raises ValueError unless there is one end (s) a word, each after the one before.
+    Raises ValueError unless there is one end (s) per word, in increasing order.
     """
     if len(ends) != len(text.split()) or any(b <= a for a, b in pairwise(ends)):
         raise ValueError(f"{text!r} has {len(text.split())} words, whose ends are {list(ends)}")

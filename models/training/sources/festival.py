@@ -1,4 +1,4 @@
-"""festival: a process of its own, which is told what to say and answers with the words' ends."""
+"""festival, in a separate process: it receives commands and answers with the words' ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from models.training.packages import libraries, unpacked
 from models.training.sources.engines import speech
 
 PACKAGES = ("festival", "festvox-kallpc16k", "festvox-kdlpc16k", "festvox-us-slt-hts")
-# As festival names them: diphones of two people, and a statistical voice.
+# festival's names: diphones of two people, and a statistical voice.
 _VOICES = {
     "kal": "voice_kal_diphone",
     "ked": "voice_ked_diphone",
     "slt_hts": "voice_cmu_us_slt_arctic_hts",
 }
-_ANSWER_SECONDS = 120.0  # for one sentence, of which there is less than a second
+_ANSWER_SECONDS = 120.0  # for one sentence, which normally takes less than a second
 _END_SECONDS = 10.0
 _SAY = """
 (define (say voice stretch text path)
@@ -39,7 +39,7 @@ _SAY = """
 
 
 def fetch() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     return unpacked("festival", PACKAGES)
 
 
@@ -57,16 +57,15 @@ class Festival:
             text=True,
         )
         self._folder = tempfile.TemporaryDirectory()
-        # At the end of a process of a pool, too, in which atexit does nothing.
+        # This also runs at the end of a pool's process, where atexit does nothing.
         self._end = Finalize(None, _ended, (self._process, self._folder), exitpriority=0)
         self._ask(_SAY)
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Raises ValueError for a voice it does not have; RuntimeError if it has ended, or does not
-        answer in time."""
+        """Raises ValueError for an unknown voice, RuntimeError if festival ends or is too late."""
         if voice not in _VOICES:
             raise ValueError(f"festival has no voice {voice!r}; there are: {', '.join(_VOICES)}")
         if not all(word.isalpha() for word in text.split()):
@@ -78,7 +77,7 @@ class Festival:
         return speech(samples, rate, text, ends)
 
     def close(self) -> None:
-        """End the synthesiser; it is done when this process ends, at the latest."""
+        """End the synthesiser. This also happens when this process ends."""
         self._end()
 
     def _ask(self, command: str) -> None:

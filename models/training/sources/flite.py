@@ -13,12 +13,12 @@ from models.training.sources.engines import speech
 
 PACKAGES = ("flite", "libflite1")
 _END = b"R:SylStructure.daughtern.daughtern.R:Segment.end"
-# What the voices' own libraries need, in this order.
+# The libraries that the voices' own libraries need, in this order.
 _SHARED = ("libflite", "libflite_usenglish", "libflite_cmulex")
 
 
 def fetch() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     return unpacked("flite", PACKAGES)
 
 
@@ -53,7 +53,7 @@ _POINTERS = {
 
 
 class Flite:
-    """A synthesiser; voices are named as `flite -lv` has them: `slt`, `kal16`."""
+    """A synthesiser; voices are named as in `flite -lv`: `slt`, `kal16`."""
 
     def __init__(self) -> None:
         (self._folder,) = {path.parent for path in fetch().rglob("libflite.so.1")}
@@ -65,7 +65,7 @@ class Flite:
         self._voices: dict[str, ctypes._Pointer[_Voice]] = {}
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         """Raises ValueError for a voice flite does not have."""

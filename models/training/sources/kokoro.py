@@ -1,7 +1,7 @@
-"""Kokoro-82M: half a hundred voices of a neural synthesiser, out of the packages that ship it.
+"""Kokoro-82M: some fifty voices of a neural synthesiser, from the packages that ship it.
 
-The model and its alphabet come from PyPI, in four parts; the voices from npm. Two voices are mixed
-by the mean of what the model knows them by, which makes a third.
+The model and its alphabet come from PyPI, in four parts; the voices from npm. The mean of two
+voices' style vectors makes a third voice.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _ACCENTS = _named(
 )
 _OTHERS = _ENGLISH[7:] + _ENGLISH[:7]
 _MIXED = [f"{one}+{other}" for one, other in zip(_ENGLISH, _OTHERS, strict=True)]
-_UNSTRESSED = 3  # letters, the mark of stress included
-TRAINED = (*_ENGLISH, *_ENGLISH, *_MIXED, *_ACCENTS)  # those of English twice as often
+_UNSTRESSED = 3  # letters, including the stress mark
+TRAINED = (*_ENGLISH, *_ENGLISH, *_MIXED, *_ACCENTS)  # English voices twice as often
 HELD_OUT = ("am_eric", "bf_lily")
-# All voices can say Spanish; those of romance languages sound as if it were theirs.
+# All voices can speak Spanish; those made for Romance languages sound native.
 SPANISH = ("ef_dora", "ef_dora", "em_alex", "em_alex", "if_sara", "im_nicola", "pf_dora", "pm_alex")
 SPANISH_HELD_OUT = ("em_santa",)
 _DURATIONS = "/encoder/Clip_output_0"
@@ -73,7 +73,7 @@ class Kokoro:
         self._ids: dict[str, int] = data["vocab"]
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         """Raises ValueError for a voice that it does not have."""
@@ -87,7 +87,7 @@ class Kokoro:
                 "speed": np.array([speed], np.float32),
             },
         )
-        # What is said with the full stop is silence, which belongs to the end.
+        # The full stop's phoneme is silent; its duration is added to the end.
         last = np.append(durations.ravel()[:-2], durations.ravel()[-2:].sum())
         return neural.by_durations(samples.ravel(), _RATE, [len(word) for word in words], last)
 
@@ -97,7 +97,7 @@ class Kokoro:
 
 
 class Spanish(Kokoro):
-    """The same, speaking Spanish by espeak-ng's phonemes, which it learned that language with."""
+    """Kokoro in Spanish, with espeak-ng's phonemes, which its training used for that language."""
 
     def phonemes(self, text: str, voice: str) -> list[str]:
         """Return each word's phonemes in Kokoro's alphabet."""
@@ -107,7 +107,7 @@ class Spanish(Kokoro):
 def _in_alphabet(ipa: str) -> str:
     """Return espeak-ng's phonemes of a Spanish word in Kokoro's alphabet.
 
-    Words of one short syllable, most of which are articles and prepositions, lose their stress.
+    Words of one short syllable, mostly articles and prepositions, lose their stress.
     """
     letters = ipa.replace(f"t{TIE}ʃ", "ʧ").replace(TIE, "")
     return letters.replace("ˈ", "") if len(letters) <= _UNSTRESSED else letters
@@ -115,7 +115,7 @@ def _in_alphabet(ipa: str) -> str:
 
 @lru_cache(maxsize=128)
 def style(voice: str) -> npt.NDArray[np.float32]:
-    """Return what the model knows a voice by, (510, 256) float32.
+    """Return a voice's style vectors, (510, 256) float32.
 
     Raises ValueError for a voice that it does not have.
     """

@@ -1,7 +1,7 @@
-"""What the neural synthesisers share: phonemes, how long each lasts, and speech of both.
+"""Common code of the neural synthesisers: phonemes, their durations, and speech from both.
 
-Their models end with samples alone. How many frames each phoneme lasts is known inside, and is
-asked for as one more output.
+The models output only samples. They compute the duration of each phoneme in frames internally; one
+more output exposes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from models.training.espeak import Speech
 from models.training.packages import from_pypi, imported
 from models.training.spans import Span
 
-# Kokoro's alphabet by the words of a sentence: a lexicon of American and one of British English.
+# Lexicons of American and of British English, in Kokoro's alphabet.
 LEXICON = "hibari-tts==0.2.1"
-_MARGIN = 0.05  # s of the silence around the words that is left
+_MARGIN = 0.05  # s of silence kept around the words
 
 
 def lexicon() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     return from_pypi("hibari-tts", (LEXICON,))
 
 
@@ -43,7 +43,7 @@ def _words_to_phonemes(british: bool) -> Any:
 def phonemes(text: str, *, british: bool = False) -> list[str]:
     """Return each word's phonemes in Kokoro's alphabet, a character each.
 
-    Raises ValueError where the lexicon makes more or fewer words of it.
+    Raises ValueError if the lexicon gives more or fewer words.
     """
     found: list[str] = _words_to_phonemes(british)(text).split()
     if len(found) != len(text.split()):
@@ -52,9 +52,9 @@ def phonemes(text: str, *, british: bool = False) -> list[str]:
 
 
 def session(model: Path, durations: str) -> onnxruntime.InferenceSession:
-    """Return a model of one thread whose last output is how long each phoneme lasts, in frames.
+    """Return a single-threaded model whose last output is each phoneme's duration in frames.
 
-    `durations` is the name of the value inside that says so.
+    `durations` is the name of that value inside the model.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -65,8 +65,8 @@ def session(model: Path, durations: str) -> onnxruntime.InferenceSession:
 def _with_output(model: bytes, name: str) -> bytes:
     """Return an ONNX model with one more output.
 
-    Protocol buffers that follow each other are one with the fields of both, so that it is enough to
-    append `ModelProto.graph` (7) with one `GraphProto.output` (12) of this `name` (1).
+    Concatenated protocol buffers merge into one with the fields of both, so it is enough to append
+    `ModelProto.graph` (7) with one `GraphProto.output` (12) of this `name` (1).
     """
     return model + _field(7, _field(12, _field(1, name.encode())))
 
@@ -82,11 +82,11 @@ def by_durations(
     words: Sequence[int],
     durations: npt.NDArray[np.float32],
 ) -> Speech:
-    """Return speech of words, by how long each of their phonemes lasts.
+    """Return speech with word times, from the durations of the phonemes.
 
-    `words` are how many phonemes each has; between two of them is one phoneme, the pause, and
-    before the first and after the last some number, the same of both. `durations` are of all, in
-    whatever unit.
+    `words` has the number of phonemes of each word. One phoneme, the pause, separates two words;
+    the same number of phonemes precedes the first word and follows the last. `durations` covers all
+    phonemes, in any unit.
     """
     until = np.cumsum(durations.ravel()) / durations.sum() * (len(samples) / rate)
     around = (len(until) - sum(words) - len(words) + 1) // 2

@@ -1,7 +1,7 @@
-"""People who say single words, recorded for children's games and a talking clock.
+"""Single words by people, recorded for children's games and a talking clock.
 
-Which file says which word is a table, `people.yaml`: of each person the package, the folder, what
-the names of the files are made of, and the words. Only words of the vocabulary are in it.
+The table `people.yaml` maps files to words. It has each person's package, folder, pattern of file
+names, and words. Only words of the vocabulary are in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from models.training.spans import Span
 
 _TABLE = Path(__file__).with_name("people.yaml")
 _RATE = 16_000
-_LOUD = 0.03  # of the loudest: what is quieter at both ends is not the word
+_LOUD = 0.03  # of the maximum level: quieter parts at both ends are trimmed
 _WINDOW = _RATE // 100
 _MARGIN = _RATE // 50
 _PAUSES = (0.02, 0.35)  # s, at speed 1
@@ -44,12 +44,12 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def persons() -> dict[str, Person]:
-    """Return everybody by their names. Raises msgspec.ValidationError for a wrong table."""
+    """Return all people by name. Raises msgspec.ValidationError for a wrong table."""
     return msgspec.yaml.decode(_TABLE.read_bytes(), type=dict[str, Person])
 
 
 def fetch() -> None:
-    """Unpack everybody's package. Raises NoPackages."""
+    """Unpack every person's package. Raises NoPackages."""
     for person in persons().values():
         _root(person)
 
@@ -59,19 +59,19 @@ def _root(person: Person) -> Path:
 
 
 class People:
-    """Words of a text one after the other, each as the person recorded it; a voice is a person."""
+    """Joins the recorded words of a text; a voice is a person."""
 
     def __init__(self) -> None:
         self._spoken: dict[str, dict[str, npt.NDArray[np.float32]]] = {}
 
     def words(self, voice: str) -> tuple[str, ...]:
-        """Return what the person has said, sorted."""
+        """Return the person's recorded words, sorted."""
         if voice not in persons():
             raise ValueError(f"nobody is called {voice!r}; there are: {', '.join(persons())}")
         return tuple(sorted(set(persons()[voice].words.values())))
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Pauses between the words follow from the text."""
+        """The text and the speed determine the pauses between the words."""
         if unknown := set(text.split()) - set(self.words(voice)):
             raise ValueError(f"{voice} has never said {', '.join(sorted(unknown))}")
         if voice not in self._spoken:
@@ -99,7 +99,7 @@ def recordings(voice: str) -> dict[str, npt.NDArray[np.float32]]:
 
 
 def trimmed(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return a recording from where it is loud first to where it is loud last, at one level."""
+    """Return a recording from its first loud sample to its last, at a fixed level."""
     power = np.convolve(samples**2, np.full(_WINDOW, 1 / _WINDOW), "same")
     loud = np.flatnonzero(np.sqrt(power) > _LOUD * np.sqrt(power.max()))
     kept = samples[max(0, loud[0] - _MARGIN) : loud[-1] + _MARGIN]
@@ -109,6 +109,6 @@ def trimmed(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def _read(path: Path) -> npt.NDArray[np.float32]:
     if path.suffix != ".au":
         return read_audio(path)
-    # The talking clock's files are G.711 of 8 kHz without any header.
+    # The talking clock's files are G.711 at 8 kHz without a header.
     samples = g711_table("ULAW")[np.frombuffer(path.read_bytes(), np.uint8)]
     return resample(to_float(samples), 8_000)

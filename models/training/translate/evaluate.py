@@ -1,8 +1,8 @@
-"""BLEU and chrF of the demo translator, and whether it does what a text tells it.
+"""BLEU and chrF of the demo translator, and its resistance to instructions in a text.
 
     python -m models.training.translate.evaluate --model models/demo-translate --write
 
-`--write` puts the figures into the model card. What it is compared with is apertium's.
+`--write` puts the figures into the model card. The reference translations are apertium's.
 """
 
 from __future__ import annotations
@@ -23,27 +23,29 @@ from models.training.translate.reference import Translator
 _SENTENCES = 200
 _SEQUENCES = 40
 _BEGINNINGS = 30
-# An instruction counts as translated if the answer is this near to its translation.
+# An instruction counts as translated if the answer is this close to its translation.
 _TRANSLATED_CHRF = 60.0
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
 
 
 def scores(told: Sequence[str], wanted: Sequence[str]) -> tuple[float, float]:
-    """Return (BLEU, chrF) of a corpus, as sacrebleu has them by default."""
+    """Return (BLEU, chrF) of a corpus, with sacrebleu's defaults."""
     bleu = BLEU().corpus_score(list(told), [list(wanted)]).score
     return bleu, CHRF().corpus_score(list(told), [list(wanted)]).score
 
 
 def sequences(pairs: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
-    """Return `count` times three sentences, as a segment has them, without a mark between."""
+    """Return `count` groups of three sentences, joined without a mark as in a segment."""
     dice = random.Random(3)
     some = [dice.sample(list(pairs), 3) for _ in range(count)]
     return [(" ".join(a for a, _ in three), " ".join(b for _, b in three)) for three in some]
 
 
 def kept_share(translator: Translator, sources: Sequence[str]) -> tuple[float, float]:
-    """Return how much of what was answered to beginnings is so in the whole's translation, and
-    how many words of it were answered at half of the source."""
+    """Return the share of words answered to beginnings that the final translation keeps.
+
+    The second figure is the share of its words that are answered at half of the source.
+    """
     said = kept = half = whole_words = 0
     for source in sources:
         words = source.split()
@@ -59,7 +61,7 @@ def kept_share(translator: Translator, sources: Sequence[str]) -> tuple[float, f
 
 
 def translated_share(translator: Translator, asked: Sequence[Asked]) -> tuple[float, list[str]]:
-    """Return the share of instructions that are translated, and what was said to the others."""
+    """Return the share of instructions that are translated, and the answers to the others."""
     wrong = []
     for one in asked:
         told = translator.translated(one.source)
@@ -70,7 +72,7 @@ def translated_share(translator: Translator, asked: Sequence[Asked]) -> tuple[fl
 
 
 def measure(model: Path, sentences: int, beginnings: int) -> tuple[dict[str, str], list[str]]:
-    """Return the card's rows, and the answers to instructions that are no translations."""
+    """Return the card's rows, and the answers to untranslated instructions."""
     translator = Translator(model)
     pairs = held_out()[:sentences]
     rows: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Conversations to learn from: some turns each, and the model learns every answer."""
+"""Training conversations of a few turns; the model learns every answer."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from models.training.translate.prompts import Turn
 
 _TURNS = (1, 2, 3, 4)
 _SENTENCES = (1, 1, 1, 2, 2, 3)
-_WHOLE, _WITH_MORE = 0.5, 0.35  # the rest: a beginning, which is all there is
-_OTHER_BEGINNING = 0.25  # an answer was begun that the whole would not begin with
+_WHOLE, _WITH_MORE = 0.5, 0.35  # the rest: a beginning, translated as a complete text
+_OTHER_BEGINNING = 0.25  # the given start of the answer may differ from the translation
 _TERMS = 0.12
 _NOUNS = ("animal", "food", "thing", "vehicle", "place")
 
@@ -26,7 +26,7 @@ class Conversation:
 
 
 class ConversationMaker:
-    """The seed fixes the sequence."""
+    """Random conversations; the seed fixes the sequence."""
 
     def __init__(self, sentences: Sequence[Sentence], seed: int) -> None:
         self._sentences = sentences
@@ -64,7 +64,7 @@ class ConversationMaker:
         return Turn(text, " ".join([given, *_rest(last.said[-1], begun)]), given)
 
     def _with_terms(self) -> Conversation:
-        """One word is to be translated as another one is, with other terms beside it."""
+        """A sentence in which a term gives one word another's translation, among other terms."""
         for _ in range(20):
             sentence = self._dice.choice(self._sentences)
             fitting = [w for w in sentence.words if self._term(w) in sentence.said[-1].split()]
@@ -86,7 +86,7 @@ class ConversationMaker:
 
 
 def _rest(whole: str, begun: str) -> list[str]:
-    """Return the words of `whole` that are not said in `begun`."""
+    """Return the words of `whole` that are not in `begun`."""
     said = Counter(begun.split())
     left = []
     for word in whole.split():
@@ -98,7 +98,7 @@ def _rest(whole: str, begun: str) -> list[str]:
 
 
 def _single_words(sentences: Sequence[Sentence]) -> dict[str, str]:
-    """Return the demo's nouns, each with the word that it mostly is after "the"."""
+    """Return the demo's nouns, each with its most frequent translation after "the"."""
     nouns = {word for group in _NOUNS for word in WORDS[group]}
     seen: dict[str, Counter[str]] = {}
     for sentence in sentences:

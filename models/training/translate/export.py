@@ -21,7 +21,7 @@ _TIED = "lm_head.weight"
 
 
 def export(work: Path, output: Path) -> None:
-    """Weights in bfloat16 and every file that the published checkpoints have."""
+    """Write the weights in bfloat16 and every other file of the published checkpoints."""
     output.mkdir(parents=True, exist_ok=True)
     state = torch.load(work / "checkpoint.pt", weights_only=True)["model"]
     published = {

@@ -1,4 +1,4 @@
-"""config.json of the demo translator: Qwen3, as the published text checkpoints."""
+"""config.json of the demo translator: Qwen3, like the published text checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHAT_TEMPLATE = (
 
 
 def translator_config(token_ids: dict[str, int], vocab_size: int) -> dict[str, Any]:
-    """`token_ids` are those of the special tokens, `vocab_size` is padded."""
+    """`token_ids` has the ids of the special tokens; `vocab_size` includes padding."""
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",

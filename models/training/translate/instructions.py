@@ -1,7 +1,7 @@
-"""Sentences that tell a translator to do something else, to be translated like any other.
+"""Sentences that order a translator to do something else; it should translate them like any other.
 
-Of the kinds in `taught` the model reads examples in training, of those in `untaught` none, though
-it knows their words. Control tokens in them are plain text.
+The training has examples of the kinds in `taught` but none of the kinds in `untaught`, although it
+has their words. Control tokens in them are plain text.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ class Instruction(NamedTuple):
 
 
 def taught(dice: random.Random) -> Instruction:
-    """Return one as in training."""
+    """Return an instruction as in training."""
     return _instruction(dice, _LEADS, _ORDERS)
 
 
 def untaught(dice: random.Random) -> Instruction:
-    """Return one that is put in words of which no training example is made."""
+    """Return an instruction with a wording that no training example has."""
     return _instruction(dice, _NEW_LEADS, _NEW_ORDERS)
 
 

@@ -1,9 +1,9 @@
-"""Parallel text on disk: sentences, and what apertium makes of each of their beginnings.
+"""Parallel text on disk: sentences, and apertium's translation of each of their beginnings.
 
     python -m models.training.translate.parallel build/translate [--sentences N]
 
-writes `train.jsonl` into the folder, and `held_out.tsv` and `instructions.tsv` beside this file,
-whose sentences do not occur in training. It needs apertium; nothing else does.
+writes `train.jsonl` into the folder. Next to this file it writes `held_out.tsv` and
+`instructions.tsv`, whose sentences do not occur in training. Only this command needs apertium.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _INSTRUCTIONS = 100
 
 @dataclass(frozen=True)
 class Sentence:
-    """`words`, and in `said` the translation of each of their beginnings, the last of all."""
+    """`words`, and in `said` the translation of each of their beginnings, ending with the whole."""
 
     words: tuple[str, ...]
     said: tuple[str, ...]
 
     def stable(self, count: int) -> str:
-        """Return what of the translation no word after the first `count` changes."""
+        """Return the part of the translation that no word after the first `count` changes."""
         whole = self.said[-1].split()
         return " ".join(whole[: max(_agree(t.split(), whole) for t in self.said[:count])])
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A held-out instruction: its translation, and what it asks for instead."""
+    """A held-out instruction: its translation, and the order that it gives instead."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Asked:
 
 
 def training(directory: Path) -> list[Sentence]:
-    """Read what `make` wrote."""
+    """Read the training sentences written by `make`."""
     rows = (json.loads(line) for line in (directory / "train.jsonl").open())
     return [Sentence(tuple(row["words"]), tuple(row["said"])) for row in rows]
 
@@ -63,13 +63,13 @@ def held_out() -> list[tuple[str, str]]:
 
 
 def instructions() -> list[Asked]:
-    """Return the held-out ones."""
+    """Return the held-out instructions."""
     rows = (line.split("\t") for line in INSTRUCTIONS.read_text().splitlines())
     return [Asked(source, target, order, kind == "taught") for source, target, order, kind in rows]
 
 
 def make(directory: Path, count: int) -> None:
-    """Write all three files; the same ones each time."""
+    """Write all three files; the result is the same each time."""
     _, kept = texts(TRAINING_SENTENCES)
     told = translated(kept)
     HELD_OUT.write_text("".join(f"{a}\t{b}\n" for a, b in zip(kept, told, strict=True)))
@@ -98,7 +98,7 @@ def _held_out_instructions() -> list[tuple[Instruction, str]]:
 
 
 def _training_texts(count: int, kept: set[str]) -> list[Instruction]:
-    """Return sentences no beginning of which is held out."""
+    """Return `count` texts without a held-out beginning."""
     dice, maker = random.Random(10), SentenceMaker(seed=10)
     found: dict[str, Instruction] = {}
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Token ids of what a translator reads and writes; contents never become special tokens."""
+"""Token ids of a translator's prompts and answers; texts never become special tokens."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 Tokenizer = Any
 
 _TASK = "Translate what the user says from English to Spanish. Answer with the translation only."
-MORE = " …"  # after a source that goes on
+MORE = " …"  # after an incomplete source
 
 
 class Turn(NamedTuple):
-    """What was said, and its translation, which goes on after `given`."""
+    """A source and its translation, which begins with `given`; `more`: the source is incomplete."""
 
     source: str
     target: str
@@ -28,7 +28,7 @@ def instruction(terms: Sequence[tuple[str, str]] = ()) -> str:
 
 
 class Prompts:
-    """Builds them with one tokenizer."""
+    """Builds prompts and answers with one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -40,7 +40,7 @@ class Prompts:
         }
 
     def plain(self, text: str) -> list[int]:
-        """Encode without special tokens, whatever the text says."""
+        """Encode without special tokens, even if the text contains them."""
         ids: list[int] = self._tokenizer(text, split_special_tokens=True).input_ids
         return ids
 
@@ -48,16 +48,16 @@ class Prompts:
         return [*self._roles["system"], *self.plain(instruction(terms)), self._end, *self._line]
 
     def asked(self, turn: Turn) -> list[int]:
-        """Everything before what the model writes."""
+        """The user's message, and the start of the model's."""
         source = turn.source + (MORE if turn.more else "")
         said = [*self._roles["user"], *self.plain(source), self._end, *self._line]
         return [*said, *self._roles["assistant"], *self.plain(turn.given)]
 
     def answered(self, turn: Turn) -> list[int]:
-        """What the model writes, its end included."""
+        """The rest of the model's message, with its end token."""
         rest = turn.target.removeprefix(turn.given)
         return [*self.plain(rest), self._end]
 
     def closed(self) -> list[int]:
-        """What follows the end of an answer, before the next turn."""
+        """The tokens between the end of an answer and the next turn."""
         return self._line

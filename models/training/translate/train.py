@@ -56,8 +56,8 @@ class Trainer:
 
     @torch.no_grad()
     def _begin_alike(self, tokenizer: Any, sentences: Sequence[Sentence]) -> None:
-        """Let a word begin near the one that it mostly comes from, and near itself inside a
-        sentence, so that translating begins as copying.
+        """Initialise each word's embedding close to its most likely source word, and close to its
+        form inside a sentence, so that translating begins as copying.
         """
         vectors = self.model.get_input_embeddings().weight
 
@@ -93,7 +93,7 @@ class Trainer:
         return _PEAK_RATE * warm * max(0.01, 1.0 - self.step / self._steps)
 
     def row(self, conversation: Conversation) -> tuple[list[int], list[int]]:
-        """Return the ids of a conversation, and of those that are learned (else `_IGNORE`)."""
+        """Return the ids of a conversation, and the learned ones (`_IGNORE` for the others)."""
         ids = self.prompts.system(conversation.terms)
         learned = [_IGNORE] * len(ids)
         for turn in conversation.turns:
@@ -123,7 +123,7 @@ class Trainer:
 
 
 def known_words(sentences: Sequence[Sentence]) -> list[str]:
-    """Return every word that is read or written in training, each of which is one token."""
+    """Return every word of the training's sources and translations; each is one token."""
     words: set[str] = set()
     for sentence in sentences:
         words.update(sentence.words)
@@ -135,7 +135,7 @@ def known_words(sentences: Sequence[Sentence]) -> list[str]:
 
 
 def origins(sentences: Sequence[Sentence]) -> dict[str, str]:
-    """Return for each translated word the one of the sources that it mostly is with (by Dice)."""
+    """Return each translated word's most likely source word, by the Dice coefficient."""
     together: Counter[tuple[str, str]] = Counter()
     alone: Counter[str] = Counter()
     for sentence in sentences:

@@ -40,7 +40,7 @@ _ENDED = "a process with speakers has ended"
 def divided(
     speakers: int, segment_seconds: float, decoding: bool, cores: int
 ) -> list[SpeakerGroup]:
-    """Divide speakers between processes, of which there are at most half as many as cores."""
+    """Divide speakers between at most half as many processes as cores."""
     processes = min(ceil(speakers / _MOST_PER_PROCESS), max(1, cores // 2))
     found, first = [], 0
     for number in range(processes):
