@@ -1,9 +1,9 @@
-"""A recording in English and Spanish, word by word as it is committed.
+"""Print a recording in English and Spanish, word by word as the server commits it.
 
     python -m examples.live_translation [RECORDING] [--url URL]
 
-Without `--url` it starts the demo graph with a translate pool and stops it at the end. What is
-committed is never taken back, so that it can be printed and forgotten.
+Without `--url` it starts the demo graph with a translate pool and stops it at the end. The server
+never revises committed text, so the example prints it immediately.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LANGUAGE = "es"
 
 
 class Printed:
-    """Prints what is new in texts that only grow."""
+    """Prints the new words of append-only texts."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

@@ -1,11 +1,11 @@
-"""A client that computes features and finds speech itself, as a phone would.
+"""A client that computes features and detects speech itself, as a phone would.
 
     python examples/log_mel_client.py FILE [--url ws://127.0.0.1:8080] [--dtype float16]
 
-It sends `encoding: log_mel` to /v1/audio/stream: for every 640 ms of speech the new
-frames, and nothing for silence. Voice activity, features and segments are auricle's own
-code here, so that the text is the one that sending samples gives; on another platform
-they are what docs/log_mel.md describes.
+It sends `encoding: log_mel` to /v1/audio/stream: the new frames for every 640 ms of speech, and
+nothing for silence. This example uses auricle's own code for voice activity, features and
+segments, so the text is the same as from samples. docs/log_mel.md specifies them for other
+platforms.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 
 GRID = SAMPLE_RATE * 640 // 1000
-SHORTEST = SAMPLE_RATE // 10  # less holds no word; the server would not decode it
+SHORTEST = SAMPLE_RATE // 10  # too short for a word; the server would not decode it
 
 
 def speech(pcm: Int16, options: EndpointingOptions, packet: int = 1_600) -> Iterator[AudioChunk]:
-    """What of the samples is speech, as it would be found live."""
+    """Yield the speech in the samples, detected as in a live session."""
     model, voice, gate = VoiceActivityModel(), VoiceState(), Endpointer(options)
     for at in range(0, len(pcm), packet):
         part = pcm[at : at + packet]
@@ -46,7 +46,7 @@ def speech(pcm: Int16, options: EndpointingOptions, packet: int = 1_600) -> Iter
 
 
 class FeatureSender:
-    """Pieces of speech to packets; one segment at a time, cut as the server would cut it."""
+    """Converts pieces of speech to packets, segment by segment, with the server's cut rules."""
 
     def __init__(self, limits: SegmentLimits, dtype: str) -> None:
         self._limits = limits
@@ -57,10 +57,10 @@ class FeatureSender:
         self._start = start
         self._pcm = pcm
         self._mel = IncrementalLogMel()
-        self._final_frames = 0  # sent, and not to be sent again
+        self._final_frames = 0  # already sent in their final form
 
     def packets(self, pieces: Iterable[AudioChunk]) -> Iterator[bytes]:
-        """One at every grid point and one at the end of each segment."""
+        """Yield a packet at every grid point and at the end of each segment."""
         for piece in pieces:
             if not len(self._pcm):
                 self._begin(piece.start, self._pcm)
@@ -80,7 +80,7 @@ class FeatureSender:
             yield from self._segment(samples)
             self._begin(self._start + samples, np.zeros(0, np.int16))
         else:
-            # Where the segment may still be cut nothing is sent yet: it cannot be taken back.
+            # Packets are irrevocable, so the part where the segment may still be cut has to wait.
             yield from self._grid(min(samples, limits.maximum - limits.search))
 
     def _segment(self, samples: int) -> Iterator[bytes]:
@@ -90,7 +90,7 @@ class FeatureSender:
         yield self._packet(samples, last=True)
 
     def _grid(self, until: int) -> Iterator[bytes]:
-        """Packets for the grid points up to `until` that were not sent yet."""
+        """Yield packets for the unsent grid points up to `until`."""
         first = self._mel.samples // GRID * GRID + GRID
         for samples in range(first, until + 1, GRID):
             yield self._packet(samples, last=False)
@@ -105,7 +105,7 @@ class FeatureSender:
 
 
 async def transcribe(url: str, packets: Iterable[bytes], dtype: str, *, partials: bool) -> str:
-    """The session's text. Every packet is sent at once; a phone would pace them."""
+    """Return the session's text. This sends all packets immediately; a phone would pace them."""
     start = {"encoding": "log_mel", "feature_dtype": dtype, "partials": partials}
     async with websockets.connect(f"{url}/v1/audio/stream", ping_timeout=None) as socket:
         await socket.send(json.dumps({"type": "start", "sample_rate": SAMPLE_RATE, **start}))
@@ -120,7 +120,7 @@ async def transcribe(url: str, packets: Iterable[bytes], dtype: str, *, partials
 
 
 def main() -> None:
-    """Command line."""
+    """Transcribe the file that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--url", default="ws://127.0.0.1:8080")

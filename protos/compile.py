@@ -1,6 +1,6 @@
-"""Compiles protos/ for the frontend: `python protos/compile.py`, which needs grpcio-tools.
+"""Compile protos/ for the frontend: `python protos/compile.py`, which needs grpcio-tools.
 
-The result is a FileDescriptorSet, of which the frontend makes message classes as it starts.
+The result is a FileDescriptorSet. The frontend creates its message classes from it at startup.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMPILED = PROTOS.parent / "components/auricle/frontend/transport/grpc/descripto
 def compiled() -> bytes:
     """Return the descriptors of all files, each after those that it imports.
 
-    The compiler has a process of its own: beside NIXL's libraries it cannot be loaded.
+    The compiler runs in its own process, because it cannot be loaded next to NIXL's libraries.
     """
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.rglob("*.proto"))
     with tempfile.TemporaryDirectory() as folder:

@@ -1,9 +1,9 @@
-"""Asks PyPI's advisories about every pinned version: `python requirements/audit.py LOCK...`.
+"""Check every pinned version against PyPI's advisories: `python requirements/audit.py LOCK...`.
 
-Ends with 1 if a version has a known vulnerability, and with 2 if the audit itself fails. Where
-the advisories cannot be reached (no network, or a service that fails three times) it says so and
-ends with 0, so that a machine without network can run everything else. Needs `pip-audit` beside
-this Python.
+Exits with 1 if a version has a known vulnerability, and with 2 if the audit itself fails. If the
+advisories are unreachable (no network, or a service that fails three times), it prints a message
+and exits with 0, so that a machine without network can run everything else. Needs `pip-audit` in
+this Python's environment.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PIN = re.compile(r"\s*([A-Za-z0-9._-]+)==([^\s;#+]+)")  # without torch's local version, +cpu
-# How pip-audit's last words begin when it has no connection, or the service fails: PyPI's answer
-# 5xx or 429 ends in a ServiceError, without a message. With one, what it answered was wrong.
+# The start of pip-audit's last line if it has no connection or the service fails. PyPI's answers
+# 5xx and 429 end in a ServiceError without a message; one with a message reports a wrong answer.
 AWAY = re.compile(
     r"requests\.exceptions\.|ERROR:pip_audit\._cli:(Could not connect|Tip: your network)|"
     r"pip_audit\._service\.interface\.(ConnectionError|ServiceError:?\s*$)"
@@ -31,7 +31,7 @@ PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known of some pins; `unknown` are those that the service has not heard of."""
+    """Result of the audit of some pins; the service has no data on the `unknown` packages."""
 
     audited: int
     vulnerable: tuple[str, ...]
@@ -39,11 +39,11 @@ class Findings:
 
 
 class Unreachable(Exception):
-    """The advisories cannot be reached."""
+    """The advisories are unreachable."""
 
 
 def pins(locks: Iterable[str]) -> list[list[str]]:
-    """The pins of all lock files, in groups that have each package once."""
+    """Return the pins of all lock files, in groups that have each package once."""
     found: dict[str, list[str]] = {}
     for lock in locks:
         for name, version in (m.groups() for line in lock.splitlines() if (m := PIN.match(line))):
@@ -57,7 +57,7 @@ def pins(locks: Iterable[str]) -> list[list[str]]:
 
 
 def findings(output: str, errors: str) -> Findings:
-    """Read what pip-audit said. Raises Unreachable, and RuntimeError if it failed otherwise."""
+    """Parse pip-audit's output. Raises Unreachable, and RuntimeError if it failed otherwise."""
     try:
         packages = json.loads(output)["dependencies"]
     except (json.JSONDecodeError, KeyError):
@@ -74,10 +74,10 @@ def findings(output: str, errors: str) -> Findings:
 
 
 def report(found: Sequence[Findings]) -> tuple[str, int]:
-    """The lines to print and the exit code. Raises Unreachable if nothing was audited."""
+    """Return the lines to print and the exit code. Raises Unreachable if nothing was audited."""
     audited = sum(f.audited for f in found)
     if not audited:
-        # A mirror without advisories knows no package, and pip-audit then calls all of them safe.
+        # A mirror without advisories has no data on packages; pip-audit then reports all as safe.
         raise Unreachable("it knows none of the packages")
     vulnerable = [line for f in found for line in f.vulnerable]
     unknown = sorted({name for f in found for name in f.unknown})
@@ -88,7 +88,7 @@ def report(found: Sequence[Findings]) -> tuple[str, int]:
 
 
 def audited(group: Sequence[str], ask: Callable[[Sequence[str]], Findings]) -> Findings:
-    """Ask about pins; again, twice, if the service cannot be reached or fails."""
+    """Ask about pins, with two retries if the service is unreachable or fails."""
     for attempt in range(1, ATTEMPTS):
         try:
             return ask(group)
@@ -111,7 +111,7 @@ def audit(group: Sequence[str]) -> Findings:
 def audit_all(
     groups: Sequence[Sequence[str]], ask: Callable[[Sequence[str]], Findings]
 ) -> tuple[str, int]:
-    """The lines to print and the exit code. Raises Unreachable if nothing was audited."""
+    """Return the lines to print and the exit code. Raises Unreachable if nothing was audited."""
     found: list[Findings] = []
     away = Unreachable("there are no pins")
     for group in groups:

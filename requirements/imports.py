@@ -1,9 +1,9 @@
-"""Tries every import of an environment: `VENV/bin/python requirements/imports.py LOCK`.
+"""Try every import of an environment: `VENV/bin/python requirements/imports.py LOCK`.
 
-Each package's modules are imported in processes of their own, and listed: ok, needs a driver
-(NVIDIA's, which a machine that builds images does not have), needs … (an extra that the lock leaves
-out), or what went wrong. Exits with 1 if a package is missing, has another version
-than the lock, or cannot be imported for a reason that is not known.
+Imports each package's modules in separate processes and prints the result: ok, needs a driver
+(NVIDIA's, which machines that build images lack), needs … (an extra that the lock leaves out), or
+the error. Exits with 1 if a package is missing, has another version than in the lock, or cannot be
+imported for an unknown reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-DEADLINE_S = 300.0  # of one package
+DEADLINE_S = 300.0  # per module
 _DRIVER = re.compile(
     r"libcuda\.so|libnvidia-|libnvcuvid|NVIDIA driver|CUDA driver|no CUDA-?capable|No CUDA GPU",
     re.I,
@@ -29,7 +29,7 @@ _MODULE = re.compile(r"(\w+)(?:\.py|\.cpython-\w+-[\w-]+\.so|\.abi3\.so|\.so)")
 _NOT_MODULES = {"tests", "test", "testing", "docs", "examples", "benchmarks", "scripts", "bin"}
 # Extras of packages that the locks leave out.
 _LEFT_OUT = {"redis", "kubernetes", "aisimulate", "sklearn"}
-# Modules that are not where their files are.
+# Modules whose names differ from their files' paths.
 _ELSEWHERE = {
     "nvidia-cutlass-dsl": ["cutlass"],
     "nvidia-cutlass-dsl-libs-base": ["cutlass"],
@@ -39,7 +39,7 @@ _ELSEWHERE = {
 
 @dataclass(frozen=True)
 class Result:
-    """How the import of a package went."""
+    """Result of the import of a package."""
 
     name: str
     state: str
@@ -47,13 +47,13 @@ class Result:
 
 
 def pins(lock: str) -> dict[str, str]:
-    """The packages of a lock file and their versions."""
+    """Return the packages of a lock file and their versions."""
     lines = (line.partition("#")[0].strip() for line in lock.splitlines())
     return dict(line.split("==", 1) for line in lines if line)  # type: ignore[misc]
 
 
 def modules(package: Distribution) -> list[str]:
-    """The top-most modules of a distribution that can be imported: `grpc`, `google.rpc`."""
+    """Return a distribution's top-level importable modules: `grpc`, `google.rpc`."""
     files = [file for file in package.files or () if ".." not in file.parts]
     folders = {file.parent.parts for file in files if file.name == "__init__.py"}
     found = {
@@ -70,7 +70,7 @@ def modules(package: Distribution) -> list[str]:
 
 
 def attempt(name: str, deadline_s: float = DEADLINE_S) -> str:
-    """Import a module in another process; return why that failed, empty if it did not."""
+    """Import a module in another process; return the error, empty on success."""
     reading, writing = os.pipe()
     if (child := os.fork()) == 0:
         os._exit(_import(name, reading, writing))
@@ -95,7 +95,7 @@ def _import(name: str, reading: int, writing: int) -> int:
     os.dup2(silence, 2)
     try:
         importlib.import_module(name)
-    except BaseException as error:  # libraries raise what they like, SystemExit included
+    except BaseException as error:  # libraries raise any exception, SystemExit included
         said = " ".join(str(error).split())
         os.write(writing, f"{type(error).__name__}: {said[:300]}".encode())
         return 1
@@ -103,7 +103,7 @@ def _import(name: str, reading: int, writing: int) -> int:
 
 
 def judge(said: str) -> tuple[str, bool]:
-    """What a failure comes to, and whether that is as it should be on a machine without a GPU."""
+    """Return the state for an error, and whether it is expected on a machine without a GPU."""
     if not said:
         return "ok", True
     if _DRIVER.search(said):

@@ -1,8 +1,8 @@
-"""Installs a lock file: `python requirements/install.py VENV LOCK [--editable PROJECT]`.
+"""Install a lock file: `python requirements/install.py VENV LOCK [--editable PROJECT]`.
 
-Needs Python 3.11 or 3.12 and nothing else; makes VENV when it is not there. The lock files say what
-is installed and are complete, so nothing is resolved. A lock that names torch's CPU build gets it
-from wherever it can be had: pip's own sources, PyTorch's index, or else PyPI's build for CUDA.
+Needs only Python 3.11 or 3.12; creates VENV if it is missing. The lock files are complete, so pip
+does not resolve dependencies. If a lock names torch's CPU build, the first source that has it is
+used: pip's own sources, then PyTorch's index. If both fail, PyPI's build for CUDA is installed.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from subprocess import PIPE, STDOUT
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PYPI_TORCH = Path(__file__).with_name("torch-pypi.txt")
-BEAT_S = 10.0  # between two lines of progress
+BEAT_S = 10.0  # between two progress lines
 WHEEL = re.compile(r"\s*(?:Downloading|Using cached|Processing) (?:\S*/)?(\S+\.whl)( \(.+\))?$")
 
 
 class SetupError(Exception):
-    """Set-up cannot go on as it was meant to; the message says why."""
+    """Setup failed; the message has the reason."""
 
 
 def pins(lock: str) -> list[str]:
-    """The requirements of a lock file, in order."""
+    """Return the requirements of a lock file, in order."""
     lines = (line.partition("#")[0].strip() for line in lock.splitlines())
     return [line for line in lines if line]
 
 
 def exact(pin: str) -> str:
-    """A pin as pip is to take it: `torch==1` would be met by 1+cpu, which pip likes better."""
+    """Return the pin for pip. 1+cpu also satisfies `torch==1`, and pip prefers it, hence `===`."""
     return re.sub(r"^(torch\w*)==([^+]+)$", r"\1===\2", pin)
 
 
 def discard_unfinished(site_packages: Path) -> list[str]:
-    """Removes the metadata of packages whose installation was cut off, and returns their names.
+    """Remove the metadata of packages whose installation was interrupted; return their names.
 
-    pip takes the metadata for the whole package, but RECORD lists INSTALLER only when every file is
-    in place. Without the metadata pip installs the package again.
+    If the metadata exists, pip assumes that the whole package is installed. RECORD lists INSTALLER
+    only when every file is in place. Without the metadata pip installs the package again.
     """
     names = []
     for folder in sorted(site_packages.glob("*.dist-info")):
@@ -59,7 +59,7 @@ def discard_unfinished(site_packages: Path) -> list[str]:
 
 @dataclass
 class Progress:
-    """What pip's output so far says about the installation of `total` packages."""
+    """Progress of the installation of `total` packages, parsed from pip's output."""
 
     total: int
     found: bool = False
@@ -69,9 +69,9 @@ class Progress:
     latest: str = ""
 
     def see(self, line: str) -> None:
-        """Takes one line of pip's output."""
+        """Parse one line of pip's output."""
         if wheel := WHEEL.match(line):
-            self.found = True  # of a file in a folder pip says nothing before
+            self.found = True  # pip prints no earlier line for a file in a folder
             self.ready.add(wheel[1])
             self.latest = f", now {wheel[1]}{wheel[2] or ''}"
         elif line.startswith("Requirement already satisfied: "):
@@ -85,7 +85,7 @@ class Progress:
             self.unreachable = True
 
     def text(self, installed: int) -> str:
-        """A line for the reader, `installed` packages being in place."""
+        """Return a progress line, given the number of `installed` packages."""
         if self.installing:
             return f"installing, {min(installed, self.total)} of {self.total} in place"
         if not self.found:
@@ -95,13 +95,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment, and who is told what happens to it."""
+    """A virtual environment; `say` prints its progress."""
 
     folder: Path
     say: Callable[[str], None]
 
     def prepare(self) -> None:
-        """Makes the environment when there is none or it does not work."""
+        """Create the environment if it is missing or broken."""
         try:
             subprocess.run([*self._pip(), "--version"], capture_output=True, check=True, timeout=60)
         except (OSError, subprocess.SubprocessError):
@@ -117,9 +117,9 @@ class Environment:
     def install(
         self, what: str, wanted: list[str], *options: str, search_s: float = math.inf
     ) -> None:
-        """Installs exactly what is wanted, with a line of progress now and then.
+        """Install exactly the `wanted` pins, with a progress line every `BEAT_S` seconds.
 
-        Raises SetupError when pip fails, or after `search_s` seconds without finding any of it.
+        Raises SetupError if pip fails, or finds none of them within `search_s` seconds.
         """
         command = [*self._pip(), "install", "--no-deps", "--progress-bar=off", *options]
         command += map(exact, wanted)
@@ -159,7 +159,7 @@ class Environment:
 
 
 def install_torch(environment: Environment, pin: str) -> None:
-    """Installs torch's CPU build, or where it cannot be had PyPI's build of the same version."""
+    """Install torch's CPU build, or PyPI's build of the same version if no source has it."""
     for source, search_s, options in (
         ("pip's own sources", 60.0, ()),
         (CPU_INDEX, 10.0, ("--index-url", CPU_INDEX)),

@@ -1,4 +1,4 @@
-"""From Ray Serve: many recordings at once, each retried when the server says that it is full.
+"""From Ray Serve: many concurrent recordings, with a retry when the server is full.
 
 python examples/moving/many_recordings.py FILE… [--url http://127.0.0.1:8080] [--at-a-time 8]
 """
@@ -13,7 +13,7 @@ from auricle.client import Client, Overloaded
 
 
 async def transcribe(files: list[Path], url: str, at_a_time: int) -> None:
-    """Print the name and the text of each recording, in the order in which they are done."""
+    """Print the name and text of each recording, in the order of completion."""
     client, room = Client(url), asyncio.Semaphore(at_a_time)
 
     async def one(file: Path) -> str:
@@ -21,7 +21,7 @@ async def transcribe(files: list[Path], url: str, at_a_time: int) -> None:
             while True:
                 try:
                     return (await client.transcribe(file)).text
-                except Overloaded as full:  # what a queue in front of replicas would do
+                except Overloaded as full:  # a queue in front of replicas would wait, too
                     await asyncio.sleep(full.retry_after_seconds)
 
     async def show(file: Path) -> None:

@@ -19,7 +19,7 @@ def main() -> None:
     asked = parser.parse_args()
     client = OpenAI(base_url=f"{asked.url}/v1", api_key=asked.key)
     model = client.models.list().data[0].id
-    # The text of each part comes as soon as it is known; without `stream` all of it at the end.
+    # With `stream` each part's text arrives as soon as it is final; otherwise all text at the end.
     with asked.file.open("rb") as file:
         events = client.audio.transcriptions.create(file=file, model=model, stream=True)
         for event in events:

@@ -1,4 +1,4 @@
-"""From NVIDIA Triton: the official client, with the names that the tensors have here.
+"""From NVIDIA Triton: the official client, with the names of auricle's tensors.
 
 python examples/moving/triton_client.py FILE [--address 127.0.0.1:50051]
 """

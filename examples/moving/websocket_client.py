@@ -17,7 +17,7 @@ _SAMPLES = 1600
 
 
 async def transcribe(file: Path, url: str) -> None:
-    """Send the samples of a file, and print partial and final text as it comes."""
+    """Send the samples of a file, and print partial and final text as it arrives."""
     samples, rate = soundfile.read(file, dtype="int16")
     async with websockets.connect(f"{url}/v1/audio/stream") as socket:
         await socket.send(json.dumps({"type": "start", "sample_rate": rate}))
@@ -25,7 +25,7 @@ async def transcribe(file: Path, url: str) -> None:
         async for message in socket:
             event = json.loads(message)
             if event["type"] == "partial":
-                # What is committed stays; the rest may change with the next chunk.
+                # Committed text is final; the rest may change with the next chunk.
                 print(f"… {event['committed']}[{event['partial']}]")
             elif event["type"] == "final":
                 print(event["text"])
