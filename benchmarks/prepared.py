@@ -1,7 +1,7 @@
 """Corpora and checkpoints of benchmarks, which are made at the first use.
 
-Everything lies under `build/` of the repository and stays there. Sentences, voices and weights
-are those of fixed seeds; espeak-ng does not say a sentence twice to the very sample.
+Everything lies under `build/` of the repository and stays there. Fixed seeds determine sentences,
+voices and weights; the samples that espeak-ng synthesises still vary from run to run.
 """
 
 from __future__ import annotations

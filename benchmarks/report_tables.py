@@ -1,4 +1,4 @@
-"""What the sections of RESULTS.md have in addition to their figures: sentences and tables. Pure.
+"""Sentences and tables for the sections of RESULTS.md, in addition to their figures. Pure.
 
 Each function takes the JSON of a benchmark's result file.
 """
@@ -215,7 +215,7 @@ def _load(result: Result) -> Iterator[str]:
 
 
 def _curves(details: dict[str, Any], model: str) -> Iterator[str]:
-    """Return, of each server, the largest load carried and the smallest that was not."""
+    """Return, for each server, the largest load carried and the smallest load not carried."""
     rows, condition = [], ""
     for key in sorted(k for k in details if k.startswith("curve_") and k.endswith(model)):
         name = key.removeprefix("curve_").removesuffix(f"_{model}").replace("_", "-")

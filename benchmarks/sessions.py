@@ -53,7 +53,7 @@ async def run_session(
     on_event: Callable[[StreamEvent], None] = lambda event: None,
     **options: Any,
 ) -> Session:
-    """Run a session to its end; `options` are those of `Client.stream`."""
+    """Run a session to its end; `options` are passed to `Client.stream`."""
     session, audio, seconds = Session(), 0.0, len(pcm) / SAMPLE_RATE
 
     def sent(audio_seconds: float) -> None:

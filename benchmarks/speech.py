@@ -46,7 +46,7 @@ class Recording:
 def spoken(
     corpus: Corpus, dice: random.Random, seconds: float, pauses: tuple[float, float]
 ) -> Recording:
-    """Sentences of one speaker, with pauses of such lengths between them, and faint noise."""
+    """Return sentences of one speaker, with `pauses` between them, and faint noise."""
     speaker = dice.choice(corpus.speakers)
     parts: list[Samples] = [np.zeros(SAMPLE_RATE // 2, np.float32)]
     words: list[Word] = []

@@ -93,7 +93,7 @@ def draw_block_sizes(rows: Rows) -> Figure:
 
 
 def draw_encoder_work(rows: Rows) -> Figure:
-    """Return the plot of the encoder's work, by what is encoded at a chunk and by geometry."""
+    """Return the plot of the encoder's work, by the audio that a chunk encodes, and by geometry."""
     body = rows[1:]
     geometries = list(dict.fromkeys(row[0] for row in body))
     figure = Figure(figsize=(7.5, 2.2), layout="constrained")

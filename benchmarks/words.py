@@ -15,7 +15,7 @@ from benchmarks.speech import Word
 
 @dataclass(frozen=True)
 class Errors:
-    """Of one segment."""
+    """The word errors of one segment."""
 
     wrong: int
     words: int
@@ -68,7 +68,7 @@ def spoken_in(words: Sequence[Word], start: float, end: float) -> list[Word]:
 
 
 def matches(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int]]:
-    """(index said, index heard) of words that were recognised."""
+    """Return (index said, index heard) of words that were recognised."""
     if not said or not heard:
         return []
     result = jiwer.process_words(" ".join(said), " ".join(heard))
@@ -81,9 +81,9 @@ def matches(said: Sequence[str], heard: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def committed_at(partials: Sequence[tuple[float, str]], final: str, end: float) -> list[float]:
-    """For each word of the final text the time at which it was first committed as it is.
+    """Return when each word of the final text was first committed in its final form.
 
-    `partials` are (time, committed text), in order; `end` is when the final came.
+    `partials` are (time, committed text), in order; `end` is the time of the final.
     """
     words = final.split()
     times: list[float] = []
@@ -95,9 +95,9 @@ def committed_at(partials: Sequence[tuple[float, str]], final: str, end: float) 
 
 
 def revised(partials: Sequence[tuple[float, str]], final: str) -> tuple[int, int]:
-    """(committed words that the final text does not begin with, committed words).
+    """Return (committed words that the final text does not begin with, committed words).
 
-    The last one may have been the beginning of a longer word.
+    The last committed word may have been the beginning of a longer word.
     """
     changed = total = 0
     for _, committed in partials[-1:]:

@@ -1,1 +1,1 @@
-"""What is told beside the text: words, confidence, speakers, turns."""
+"""Benchmarks of annotations: words, confidence, speakers, turns."""

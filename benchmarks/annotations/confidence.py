@@ -34,7 +34,8 @@ _WORDS = (6_000, 1_200, 1_200)
 _SECONDS = 10.0
 _PAUSES = (0.05, 0.6)
 _RANGES = 10
-# Signal to noise in dB, None without: a model that is always right would show nothing.
+# Signal-to-noise ratio in dB; None adds no noise. Noise causes errors: a model that is always right
+# cannot show whether its confidence is calibrated.
 _NOISES = {"clean": None, "10db": 10.0, "3db": 3.0}
 _AT_ONCE = 4
 

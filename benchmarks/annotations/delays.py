@@ -64,7 +64,7 @@ async def _round(
     url: str, recordings: Sequence[Int16], options: Mapping[str, Any]
 ) -> list[Session]:
     async def one(place: int, pcm: Int16) -> Session:
-        await asyncio.sleep(place * _SPREAD_SECONDS)  # like people, not all at once
+        await asyncio.sleep(place * _SPREAD_SECONDS)  # staggered starts, as of real users
         return await with_words(url, pcm, live=True, **options)
 
     return await asyncio.gather(*(one(at, pcm) for at, pcm in enumerate(recordings)))

@@ -34,5 +34,5 @@ def speech(count: int, seconds: float, seed: int = 0) -> list[Int16]:
 
 
 async def with_words(url: str, pcm: Int16, **options: Any) -> Session:
-    """Run a session that requests words; `options` are those of `Client.stream`."""
+    """Run a session that requests words; `options` are passed to `Client.stream`."""
     return await run_session(url, pcm, **({"words": True} | options))

@@ -8,8 +8,8 @@ A turn that ends in that pause is a false cut. The delay is from the end of the 
 detection. The silence is as long as the turn model's mean delay, so that both are equally fast;
 voice activity is the same.
 
-`--speech` has recordings of people, by default Debian's `asterisk-core-sounds-en-wav`, which
-apt-get downloads. Takes minutes on one core.
+`--speech` is a folder of recordings of people; by default apt-get downloads Debian's
+`asterisk-core-sounds-en-wav`. Takes minutes on one core.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SHORTEST, _LONGEST = 2.2, 8.0  # seconds of an utterance
 _PAUSES = (0.3, 2.0)
 _AFTER = 10.0  # seconds of silence after a turn, longer than any wait
 _NO_PAUSE = 0.1  # seconds: with a longer pause an utterance may be two sentences
-_NOISE = 4.0  # of 32,768: the room, without which silence would be digital
+_NOISE = 4.0  # of 32,768: room noise, so that silence is not digital zero
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,8 @@ def measured(spoken: Iterable[tuple[Int16, int | None]], listener: Listener) -> 
 def turn_figures(run: Run) -> dict[str, Any]:
     """Return the ratios by their names, and the tables of both kinds of speech.
 
-    People are those of the folder `--speech`, by default of Debian's package. Raises LeftOut
-    without either.
+    The recordings of people come from the folder `--speech`, by default from Debian's package.
+    Raises LeftOut without either.
     """
     try:
         speech = getattr(run.arguments, "speech", None) or calls()

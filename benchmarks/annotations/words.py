@@ -1,4 +1,4 @@
-"""How accurate word times are, and whether the graph's equal those of transformers."""
+"""The accuracy of word times, and whether the graph's times equal transformers'."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def equality(run: Run) -> dict[str, float]:
         (final,) = session.finals().values()
         found = session.of(Words)[final.segment].words
         times = reference.times(to_float(pcm), [word.word for word in found])
-        # A class may lie beyond the segment's end, where there is no time.
+        # The model may place a time after the segment's end; the graph reports the end instead.
         true = [min(round(1000 * time), final.end_ms) for pair in times for time in pair]
         given = [time for word in found for time in (word.start_ms, word.end_ms)]
         same += [a == b for a, b in zip(given, true, strict=True)] or [False]

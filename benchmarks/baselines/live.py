@@ -28,7 +28,7 @@ from benchmarks.baselines.live_engines import LiveEngine, open_engine
 from benchmarks.baselines.live_segments import Endpointing, Whole, as_delivered
 from benchmarks.baselines.published import ROLLBACK_TOKENS, SAMPLE_RATE, UNFIXED_CHUNKS
 
-# An answer is bounded as ours is.
+# Answers have the same bound as ours.
 _MOST_TOKENS_PER_SECOND, _LEAST_TOKENS = 8.0, 16
 
 

@@ -1,4 +1,4 @@
-"""What a live baseline decodes: the whole session, or segments as auricle cuts them."""
+"""The input of a live baseline's decodes: the whole session, or segments cut by auricle's rules."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Whole:
 class Cutter:
     """Cuts speech into segments of auricle's lengths. Pure.
 
-    To the baseline's advantage a segment of the greatest length ends with the piece at hand and not
-    at a quiet point before, so that nothing is decoded again.
+    To the baseline's advantage, a segment of the greatest length ends with the current piece and
+    not at an earlier quiet point, so that nothing is decoded again.
     """
 
     def __init__(self, limits: SegmentLimits) -> None:
@@ -85,7 +85,7 @@ class Endpointing:
 
 
 def as_delivered() -> FrontendSettings:
-    """Return the settings that auricle has in the comparison: a baseline gets what ours gets."""
+    """Return auricle's settings in the comparison, which a baseline gets too."""
     settings: FrontendSettings = settings_for("Frontend", load_config(_CONFIG), str(_CONFIG))
     return settings
 

@@ -1,8 +1,8 @@
 """The published streaming loop as decode jobs. No I/O.
 
-`streaming_transcribe` of Qwen3-ASR: at every chunk all audio so far is decoded again,
-after a forced prefix: the last hypothesis without its last 5 tokens, and none for the
-first 2 chunks. "Segmented" is the same loop started anew at given points.
+`streaming_transcribe` of Qwen3-ASR decodes all audio so far again at every chunk, after a forced
+prefix: the last hypothesis without its last 5 tokens. The first 2 chunks have no prefix.
+"Segmented" restarts the same loop at given points.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Position:
 def positions(
     segments: Sequence[tuple[int, int]], chunk: int, tokens_per_second: float
 ) -> list[Position]:
-    """Return every decode of a session with so many tokens of text per second of audio.
+    """Return every decode of a session whose text has `tokens_per_second` of audio.
 
     `segments` are [start, end) in samples; a whole recording is one segment. A decode
     lies at every `chunk` samples of a segment and at its end.

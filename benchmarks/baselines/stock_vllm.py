@@ -34,8 +34,8 @@ def load(model: Path, threads: int, max_model_len: int) -> Decode:
         skip_mm_profiling=True,
         limit_mm_per_prompt={"audio": 1},
         disable_log_stats=True,
-        # In its favour: by default a CPU gets one more process and a queue between the two,
-        # on which both spin for a second after every step.
+        # In its favour: by default vLLM runs one more process on a CPU, and both processes spin
+        # on the queue between them for a second after every step.
         distributed_executor_backend="vllm.v1.executor.uniproc_executor.UniProcExecutor",
     )
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)

@@ -1,5 +1,5 @@
-"""This tree beside an earlier commit, in one run."""
+"""Compares this tree with an earlier commit in one run."""
 
-# What the bars of figures named `…_ratio_before` are relative to: its servers do the same work as
-# today's, and every clone has it that has the project's history.
+# The reference for the bars of figures named `…_ratio_before`. Its servers do the same work as
+# today's, and every clone with the project's history contains it.
 BASE = "5557afc"

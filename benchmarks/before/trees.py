@@ -19,9 +19,9 @@ from benchmarks.baselines.protocol import cpu_seconds
 from benchmarks.prepared import ROOT
 
 _TREES = ROOT / "build/before"
-# Runs inside the tree, so that the options are those that its own benchmarks start servers with,
-# and none that it does not have. A server that skips grid points, or lengthens the cadence,
-# because this machine is slow would do other work than the one beside it.
+# Runs inside the tree, so that servers get the options that the tree's own benchmarks use, and no
+# option that the tree lacks. A server that skips grid points or lengthens the cadence because this
+# machine is slow would do different work from the server that it is compared with.
 _START = """
 import pathlib, sys
 from auricle.config.settings import ProcessorSettings
@@ -57,7 +57,7 @@ class NoSuchCommit(Exception):
 
 @dataclass(frozen=True)
 class Running:
-    """A graph at `url`, of the processes `pids` and their descendants, or those that count."""
+    """A graph at `url`; the CPU of the processes `pids` and of their descendants counts."""
 
     url: str
     pids: tuple[int, ...]
@@ -98,7 +98,10 @@ def serving_tree(
 
 
 def control_plane_of(tree: Path) -> contextlib.AbstractContextManager[Running]:
-    """Start frontend and processor of `tree`, which count, with simulated workers, as above."""
+    """Start frontend and processor of `tree`, whose CPU counts, with simulated workers.
+
+    Raises RuntimeError as `serving_tree` does.
+    """
     return _started(tree, _START_CONTROL)
 
 

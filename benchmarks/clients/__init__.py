@@ -1,1 +1,1 @@
-"""Each way in with the client that people already have, beside our own protocol."""
+"""Each protocol with its usual client, compared with our own protocol."""

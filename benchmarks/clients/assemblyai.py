@@ -1,4 +1,4 @@
-"""AssemblyAI's way in, with assemblyai's client."""
+"""AssemblyAI's protocol with assemblyai's client."""
 
 from __future__ import annotations
 

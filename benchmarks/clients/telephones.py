@@ -1,4 +1,4 @@
-"""Telephones' ways in. Their carriers have no client to install: these send what theirs would."""
+"""Telephony protocols. Carriers publish no client, so these functions send the same messages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FRAME = RATE // 50  # telephones send 20 ms
 
 
 def telephone(pcm: Int16) -> Int16:
-    """Return audio as a telephone has it."""
-    # Of int16 soxr would make other samples each time, by dither.
+    """Return audio at a telephone's sample rate."""
+    # soxr dithers int16 samples, so that each call would return different ones.
     return to_int16(soxr.resample(to_float(pcm), SAMPLE_RATE, RATE))
 
 
@@ -74,7 +74,8 @@ async def audiosocket(places: Places, pcm: Int16) -> Outcome:
 
 
 async def vapi(places: Places, pcm: Int16) -> Outcome:
-    """`WS /v1/vapi`; one side of the call is silent, and Vapi never says that speech has ended."""
+    """`WS /v1/vapi`; one side of the call is silent, and Vapi sends no message at the end of
+    speech."""
     speaking = Speaking()
     start = {"encoding": "linear16", "container": "raw", "sampleRate": SAMPLE_RATE, "channels": 2}
     async with websockets.connect(f"{places.socket}/v1/vapi?language=en") as socket:
@@ -101,7 +102,7 @@ def _beside_silence(packet: Int16) -> bytes:
 
 
 async def _published(places: Places, call: str) -> str:
-    """Return the text of a call that has ended; all of it is on its way to the bus."""
+    """Return the text of an ended call once it has arrived at the transcript bus."""
     async with asyncio.timeout(SECONDS):
         while True:
             texts = [

@@ -1,4 +1,4 @@
-"""KServe's way in, with tritonclient, which has threads."""
+"""KServe's protocol with tritonclient, which uses threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in, each with its official client: one session in real time, or one recording."""
+"""The protocols, each with its official client: one session in real time, or one recording."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def stream(places: Places, pcm: Int16, rate: int = SAMPLE_RATE) -> Outcome
 
 
 async def stream_then_silence(places: Places, pcm: Int16) -> Outcome:
-    """The same, where speech ends and the session goes on: text comes once silence is long."""
+    """The same, but silence follows the speech; it must be long enough for the final text."""
     speaking = Speaking()
 
     async def packets() -> AsyncIterator[Int16]:
@@ -70,7 +70,7 @@ async def openai_realtime(places: Places, pcm: Int16) -> Outcome:
 
 
 async def openai_realtime_sooner(places: Places, pcm: Int16) -> Outcome:
-    """The same, with text as soon as two decodes agree: some is kept that would have changed."""
+    """The same, but text is committed once two decodes agree; some of it would have changed."""
     return await _openai_realtime(places, pcm, "low")
 
 

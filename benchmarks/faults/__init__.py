@@ -1,1 +1,1 @@
-"""Known audio through every kind of fault: no word may be lost or said twice."""
+"""Known audio under every kind of fault: no word may be lost or repeated."""

@@ -1,4 +1,4 @@
-"""A disk of the graph's own, small enough to be filled, and what fills it."""
+"""A file system for the graph alone, small enough to fill, and functions that fill and free it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _DETACH = 2  # MNT_DETACH of umount2(2)
 
 @contextlib.contextmanager
 def temporary() -> Iterator[Path]:
-    """A folder that is a file system of its own, if this user may mount one; gone afterwards.
+    """Yield a folder, and remove it afterwards; it is a separate file system if this user may mount
+    one.
 
-    Short: the path of a Unix socket has at most 107 bytes.
+    Its path is short, because the path of a Unix socket has at most 107 bytes.
     """
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         if not mountable():
@@ -39,7 +40,7 @@ def mountable() -> bool:
 def fill(folder: Path) -> int:
     """Write until the folder's file system is full; return how many bytes fitted.
 
-    Raises OSError if it has no file system of its own: nobody else's disk is filled.
+    Raises OSError if the folder is not a mount point, so that no other file system is filled.
     """
     if not folder.is_mount():
         raise OSError(f"{folder} is no file system of its own")

@@ -13,7 +13,7 @@ from benchmarks.markdown import figure_table, heading, table
 from benchmarks.registry import ENTRIES
 
 DOCUMENT = Path(__file__).parents[2] / "docs/RELIABILITY.md"
-_FULL = 1_000  # faults; a run of fewer says what holds, not how often
+_FULL = 1_000  # faults; a run with fewer may miss rare failures
 _PROMISED = """\
 # Reliability
 
@@ -97,7 +97,7 @@ def _command(arguments: Row) -> str:
 
 
 def _different(rows: Sequence[Row]) -> Iterator[str]:
-    """Return a list of the transcripts that are not the undisturbed ones, and in which words."""
+    """Return a list of the transcripts that differ from the undisturbed ones, with their words."""
     spoken = {row["audio"]: row["text"] for row in rows if row["type"] == "reference"}
     faults = [row for row in rows if row["type"] == "fault" and not row["error"]]
     found = [row for row in faults if not row["identical"]]

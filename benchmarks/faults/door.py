@@ -1,4 +1,4 @@
-"""The way from one client to the frontends: a proxy before each, and where they listen now."""
+"""The proxies between one client and the frontends, and the frontends' current addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from auricle_testing.server import Server
 
 
 class _ToFrontend(Proxy):
-    """Passes connections on to a frontend by its name: it gets another port with each start."""
+    """Forwards connections to a frontend by name, because its port changes with each start."""
 
     def __init__(self, server: Server, name: str) -> None:
         super().__init__("", 0)
@@ -23,7 +23,7 @@ class _ToFrontend(Proxy):
 
 
 class Door:
-    """The proxies of one client at a time, who tries the frontends in the order of `urls`."""
+    """The proxies of one client at a time, which tries the frontends in the order of `urls`."""
 
     def __init__(self, server: Server, names: Sequence[str]) -> None:
         self.proxies: list[Proxy] = [_ToFrontend(server, name) for name in names]
@@ -31,7 +31,7 @@ class Door:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[Door]:
-        """Let clients in until the block ends."""
+        """Accept connections until the block ends."""
         async with contextlib.AsyncExitStack() as stack:
             for proxy in self.proxies:
                 port = await stack.enter_async_context(proxy.listening())
@@ -45,7 +45,7 @@ class Door:
 
 
 def listening_at(name: str, log: Sequence[str]) -> tuple[str, int]:
-    """Return where a process said last that it listens. Raises ConnectionError if it never did."""
+    """Return the latest address that a process logged. Raises ConnectionError if it logged none."""
     pattern = re.compile(rf"{re.escape(name)}\s+listening at http://([^:]+):(\d+)")
     for line in reversed(log):
         if found := pattern.search(line):

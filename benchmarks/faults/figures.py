@@ -14,7 +14,7 @@ Row = dict[str, Any]
 Heard = tuple[float, float]
 RECOVERIES = ("worker", "processor", "frozen")
 _SPOKEN_AFTER_MS = 5_000.0
-# Text must be back within this time. The delays of two closer faults cannot be told apart.
+# Text must resume within this time. The delays of two closer faults cannot be distinguished.
 _APART_SECONDS = 5.0
 
 
@@ -27,9 +27,9 @@ def recovery_seconds(
     """Return how long text stood still because of a fault `at_seconds` after the session began.
 
     It is the longest delay, compared with the undisturbed run, of the text of the 5 s of speech
-    from then on. Events that were on their way at that moment thus do not count. Infinite if the
-    text never arrived. The next fault was at `until_seconds`: later text belongs to that one; None
-    if all text does.
+    from then on. Events in transit at that moment therefore do not count. It is infinite if the
+    text never arrived. The next fault was at `until_seconds`, and later text belongs to that fault;
+    None if all text does.
     """
     later = [(at, ms) for at, ms in undisturbed if ms > 1_000 * at_seconds]
     if later and later[0][0] >= until_seconds:

@@ -1,4 +1,4 @@
-"""The graph that faults are done to: two of each process, NATS, and proxies."""
+"""The graph under test: two of each process, NATS, and proxies."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Graph:
     launcher: Launcher
     records: Records
     sockets: Sockets
-    # By component and instance: the proxies that calls to it pass, where they pass one.
+    # By component and instance: the proxy of the calls to it, if they have one.
     between: dict[tuple[str, str], Proxy] = field(default_factory=dict)
-    # Who writes discovery records, or leaves no room for them, does so alone.
+    # Held by a fault that writes discovery records or fills the disk, so that only one does.
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _proxies: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     @contextlib.asynccontextmanager
     async def proxied(self) -> AsyncIterator[None]:
-        """Open the proxies until the block ends, and wait until the graph is whole.
+        """Open the proxies until the block ends, and wait until all replicas are ready.
 
-        Calls take the request plane, until `sockets` are shown.
+        Calls use the request plane until `sockets` are visible.
         """
         async with self.sockets.taken(), self._proxies:
             await asyncio.gather(*(self.whole(component) for component in _REPLICAS))
@@ -65,7 +65,7 @@ class Graph:
         await until(lambda: self.launcher.settled(component, wanted), READY_SECONDS)
 
     async def route(self, component: str) -> list[Proxy]:
-        """Have requests to each replica of a component pass a proxy; return these."""
+        """Route requests to each replica of a component through a proxy; return the proxies."""
         async with self.writing:
             for instance, (host, port) in self.records.addresses(component).items():
                 if (component, instance) not in self.between:
@@ -94,7 +94,7 @@ def running(folder: Path, config: str) -> Iterator[Graph]:
     discovery.mkdir(mode=0o700)
     nats = Nats(folder / "nats")
     nats.start()
-    # Orders are given on a full disk, too.
+    # Commands to processes lie outside of `folder`, because they must also work on a full disk.
     with contextlib.ExitStack() as stack:
         stack.callback(nats.end, signal.SIGKILL)
         orders = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="orders-")))
@@ -114,8 +114,8 @@ def running(folder: Path, config: str) -> Iterator[Graph]:
 
 
 async def until(condition: Callable[[], bool], seconds: float) -> None:
-    """Ask in a thread, as sessions on this loop must not wait. Raises AssertionError after
-    `seconds`."""
+    """Wait for the condition, which a thread checks so that sessions on this loop continue. Raises
+    AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < deadline, f"the graph was not whole within {seconds:g} s"

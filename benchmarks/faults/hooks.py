@@ -19,6 +19,6 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def order(folder: Path, process: psutil.Process, action: str) -> None:
-    """Have the process do one of the things that `site/sitecustomize.py` can, within moments."""
+    """Make the process run one of the actions of `site/sitecustomize.py`, within moments."""
     (folder / str(process.pid)).write_text(json.dumps({"action": action}))
     process.send_signal(signal.SIGUSR2)

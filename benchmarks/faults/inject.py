@@ -28,7 +28,7 @@ from benchmarks.faults.kinds import (
 from benchmarks.faults.memory import scribble
 from benchmarks.faults.plan import Fault
 
-# Which frontend a session uses is known by its connection.
+# Not the frontend: a session's connection identifies it.
 _COUNTED = tuple(name for name in COMPONENTS if name != FRONTEND)
 _DELAY_SECONDS = 0.3
 _SLOW_BYTES = 16_000.0  # a second: half of 16 kHz PCM
@@ -77,7 +77,10 @@ class Injection:
             self._in_use = await asyncio.to_thread(InUse, self.graph.server, kind.target)
 
     async def begin(self) -> None:
-        """Do it; returns when it is done or, if it lasts, when it is over. Raises NotDone."""
+        """Inject the fault; return once it is done or, if it lasts, once it is over.
+
+        Raises NotDone.
+        """
         action: Callable[[], Awaitable[None]] = getattr(self, f"_{self.fault.of.action}")
         try:
             await action()
@@ -85,14 +88,14 @@ class Injection:
             raise NotDone(f"{type(error).__name__}: {error}") from error
 
     async def end(self) -> None:
-        """Wait until the target is whole again. Raises AssertionError after 300 s."""
+        """Wait until the target has recovered. Raises AssertionError after 300 s."""
         kind = self.fault.of
         victim = self._victim
         if victim is not None and kind.fatal:
-            if kind.action == "fail_jobs":  # it may get no job any more by which it would notice
+            if kind.action == "fail_jobs":  # it ends only at its next job, which may never come
                 with contextlib.suppress(psutil.NoSuchProcess):
                     victim.kill()
-            # Until the launcher has reaped it, that counts it as ready.
+            # The launcher counts the process as ready until it has reaped it.
             await until(lambda: not victim.is_running(), READY_SECONDS)
         if kind.target in COMPONENTS:
             await self.graph.whole(kind.target)
@@ -171,7 +174,7 @@ class Injection:
         await asyncio.to_thread(self.graph.launcher.scale, target, 1)
         await asyncio.to_thread(self.graph.launcher.scale, target, 2)
 
-    # ── what the graph stands on ────────────────────────────────────────────
+    # ── discovery, NATS and the disk ────────────────────────────────────────
 
     async def _stale_record(self) -> None:
         async with self.graph.writing:
@@ -197,7 +200,7 @@ class Injection:
                 await asyncio.sleep(self.fault.seconds)
             finally:
                 await asyncio.to_thread(disk.free, self.graph.folder)
-                # NATS switches JetStream off for want of room, until it is started again.
+                # NATS disables JetStream when the disk is full, until it is restarted.
                 await asyncio.to_thread(self.graph.nats.end, signal.SIGTERM)
                 self.graph.nats.start()
 
@@ -207,7 +210,7 @@ class Injection:
     # ── connections ─────────────────────────────────────────────────────────
 
     def _proxy(self) -> Proxy | UnixProxy:
-        """The session's own, or else the one that passed most since the session began."""
+        """The session's own proxy, or the one that has passed most since the session began."""
         if self.fault.of.target == CLIENT:
             proxy: Proxy | UnixProxy = self.door.in_use
             before = next(bytes_passed for one, bytes_passed in self._proxies if one is proxy)

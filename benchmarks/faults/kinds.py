@@ -9,7 +9,8 @@ COMPONENTS = (ENCODE, PD, PROCESSOR, FRONTEND)
 # Targets other than components. Each target has only one fault at a time.
 CLIENT, NATS, DISK, NOTHING = "the client's connection", "NATS", "the disk", "nothing"
 
-# The ways of calls between processes: the first between machines, and without a socket on one.
+# Transports of calls between processes. Calls use the request plane between machines, and on one
+# machine if the socket is missing.
 REQUEST_PLANE, SOCKETS = "the request plane", "local sockets"
 
 _FAILS = "it answers, but fails every job; the suite ends it after the session"
@@ -28,9 +29,9 @@ class Kind:
 
     `action` (`inject.py`) is applied to the replica of `target` that is in use.
     `seconds`: its duration (least, most); None: until the graph, or the suite, ends it.
-    `fatal`: the process must be gone in the end, and another one in its place.
+    `fatal`: the process must have ended afterwards, and another one must have replaced it.
     `recovery` is the figure of its recovery; empty for none.
-    `plane` is the way of the calls that it disturbs; empty if it disturbs no calls.
+    `plane` is the transport of the calls that it disturbs; empty if it disturbs no calls.
     `quick` is the number of such faults in `--quick`.
     """
 
@@ -46,7 +47,7 @@ class Kind:
 
     @property
     def shared(self) -> bool:
-        """Whether it is done to something that other sessions use as well."""
+        """Whether other sessions use the target as well."""
         return self.target not in (CLIENT, NOTHING)
 
 
@@ -151,7 +152,7 @@ def _of_the_network() -> list[Kind]:
 
 
 def _between(name: str, target: str, plane: str) -> list[Kind]:
-    """What is done to the connections over which others call `target`."""
+    """Return the kinds that disturb the connections on which others call `target`."""
     own = plane == SOCKETS
     prefix = f"local-{name}" if own else name
     calls = "local calls to it" if own else "requests to it"
@@ -178,7 +179,7 @@ KINDS: dict[str, Kind] = {
         *_of_the_network(),
     )
 }
-# A session that nothing is done to, to see what a transcript that differs means. Not a fault.
+# An undisturbed session, the control for transcripts that differ. It is not a fault.
 CONTROL = Kind("none", NOTHING, "none", "nothing: a session together with the others", quick=2)
 # Of the actions, those that need the connections of a component to pass through a proxy.
 OF_CONNECTIONS = frozenset({"delay", "slow", "stall", "cut", "half_open", "reorder"})

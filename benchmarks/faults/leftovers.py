@@ -52,7 +52,7 @@ def files(folder: Path) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """Return what there is of shared memory with a name, on the whole machine."""
+    """Return the names of all shared memory on this machine."""
     if not _SHARED_MEMORY.is_dir():
         return set()
     # Semaphores of Python's pools in other programs come and go.

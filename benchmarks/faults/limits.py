@@ -1,4 +1,4 @@
-"""Takes a running process's room for new descriptors, or for more memory."""
+"""Prevents a running process from opening new descriptors, or from allocating more memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import psutil
 
-# A new descriptor gets the lowest number that is free, and every process of a graph has used these.
+# A new descriptor gets the lowest free number. Every process of a graph already uses these numbers.
 _DESCRIPTORS = 16
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 
-# Memory that is shared and has no file: the slab of an encode worker, which is an anonymous
-# mapping, and that of a PD worker, which its engine maps too.
+# Shared memory without a file: the slab of an encode worker, which is an anonymous mapping, and the
+# slab of a PD worker, which its engine maps too.
 _SLAB = re.compile(r"^(\w+)-(\w+) rw-s .*(?:/dev/zero|/memfd:auricle-slab) \(deleted\)$")
 _BLOCK = bytes([0xA5]) * (1 << 20)
 

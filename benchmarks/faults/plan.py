@@ -1,4 +1,4 @@
-"""From a seed to a list of faults. No I/O."""
+"""Derives a list of faults from a seed. No I/O."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import cycle, islice
 from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, Kind
 
 CONFIG = "configs/demo.yaml"
-LANES = 2  # sessions at a time, unless a run is asked for more
+LANES = 2  # sessions at a time, by default
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8
-# (name, how often it is taken): long ones where there is time for them.
+# Names of recordings; a repeated name is used more often. A full run has time for longer ones.
 _QUICK_AUDIO = ("kitchen", "station", "kitchen", "market")
 _FULL_AUDIO = ("kitchen", "market", "evening", "station")
 _FULL_ROUNDS = 5
@@ -22,9 +22,9 @@ _CONTROL_EVERY = 10
 
 @dataclass(frozen=True)
 class Fault:
-    """Fault `number` of a plan: `kind` is done once `share` of the recording `audio` is spoken.
+    """Fault `number` of a plan: `kind` is injected once `share` of the recording `audio` is spoken.
 
-    It lasts `seconds` if its kind says that it ends by itself.
+    It lasts `seconds` if its kind ends by itself.
     """
 
     number: int
@@ -49,10 +49,10 @@ def planned(
 ) -> list[Fault]:
     """Return the faults of a run; the same arguments give the same list.
 
-    Those of the request plane come first, while calls take it. `only` are names of kinds;
-    without it all are taken, with `quick` those that need little time. `count` is how many faults
-    there are; by default as many as the kinds say. `audio` are files to be heard instead of the
-    bundled recordings.
+    Faults of the request plane come first, while calls use it. `only` are names of kinds; by
+    default the run has all kinds, with `quick` the ones that need little time. `count` is the
+    number of faults; by default the kinds determine it. `audio` are files that replace the bundled
+    recordings.
     """
     dice = random.Random(seed)
     kinds = _kinds(quick, only, count)
@@ -91,8 +91,10 @@ def _kinds(quick: bool, only: Sequence[str], count: int | None) -> list[Kind]:
 
 
 def _apart(kinds: Sequence[Kind]) -> list[Kind]:
-    """Return the kinds in an order in which, as far as possible, no target comes twice in a row:
-    what one fault has ended is started again while the next ones are done to others."""
+    """Return the kinds in an order in which, as far as possible, no target comes twice in a row.
+
+    Processes that one fault ended restart while the next faults have other targets.
+    """
     left, ordered = list(kinds), []
     recent: list[str] = []
     while left:

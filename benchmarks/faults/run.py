@@ -1,4 +1,4 @@
-"""A run: every fault of a plan, each in a session of its own, some sessions at a time."""
+"""Runs every fault of a plan, each in a session of its own, some sessions at a time."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class Reference:
 
 @dataclass
 class Run:
-    """Does faults to `graph`, to `lanes` sessions at a time.
+    """Injects faults into `graph`, with `lanes` sessions at a time.
 
-    `record` is called with every row as soon as it is known.
+    `record` is called with every row as soon as it is complete.
     """
 
     graph: Graph
     lanes: int
     record: Callable[[Row], None]
     references: dict[str, Reference] = field(default_factory=dict)
-    finals: list[str] = field(default_factory=list)  # that clients have heard
+    finals: list[str] = field(default_factory=list)  # that clients have received
     _live: list[Session] = field(default_factory=list)
     _busy: set[str] = field(default_factory=set)
     _freed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def all(self, plan: Sequence[Fault]) -> None:
-        """Do all faults. Raises AssertionError if the graph does not become whole again.
+        """Inject all faults. Raises AssertionError if the graph does not recover.
 
-        Calls take the request plane for its faults, and for all others their sockets, as they do
-        on users' machines.
+        Calls use the request plane for its own faults. For all other faults they use local sockets,
+        as on users' machines.
         """
         doors = [await self.graph.door(number) for number in range(self.lanes)]
         of_plane = [fault for fault in plan if fault.of.plane == REQUEST_PLANE]
@@ -113,10 +113,10 @@ class Run:
             group.create_task(self._free(fault, injection))
 
     async def _next(self, todo: list[Fault]) -> Fault | None:
-        """Take the first fault whose target is whole; None if there is none left.
+        """Take the first fault whose target is ready; None if there is none left.
 
-        So the order may differ from the plan's where a restart takes long. What is done, to what,
-        when in which recording does not.
+        The order may therefore differ from the plan's where a restart takes long. A fault's kind,
+        target and recording, and its moment in the recording, do not.
         """
         async with self._freed:
             while todo:
@@ -152,8 +152,8 @@ class Run:
         return row | {"seconds": round(time.monotonic() - began, 1)}
 
     async def _inject(self, fault: Fault, injection: Injection, session: Session) -> str:
-        """Do the fault, and note it with every live session that it may disturb; return why it
-        could not be done."""
+        """Inject the fault, and note it in every live session that it may disturb; return the
+        reason if that was impossible."""
         disturbed = self._live if fault.of.shared else [session]
         hit = [(live, (fault.kind, live.now)) for live in disturbed if fault.kind != CONTROL.name]
         for live, what in hit:

@@ -28,9 +28,9 @@ class Session:
     """The session of one recording. Times are seconds since its first sample was due.
 
     `audio` is the name of a bundled recording, or a file. `error` is the reason of its failure,
-    `broken` which promise of the protocol was broken; both are empty if all was well. `hits` are
-    the faults that came while it was live: (kind, when). `losses` has a line for each connection
-    that it lost; the session then resumed at the next of `urls`.
+    `broken` which promise of the protocol was broken; both are empty if it succeeded. `hits` are
+    the faults that were injected while it was live: (kind, when). `losses` has a line for each
+    connection that it lost; the session then resumed at the next of `urls`.
     """
 
     urls: Sequence[str]
@@ -52,7 +52,7 @@ class Session:
 
     @property
     def text(self) -> str:
-        """The whole text, or what there is of it."""
+        """The whole text, or the text so far."""
         if self.events and self.events[-1]["type"] == "done":
             return str(self.events[-1]["text"])
         return " ".join(e["text"] for e in self.events if e["type"] == "final" and e["text"])

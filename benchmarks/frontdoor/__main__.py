@@ -82,10 +82,10 @@ async def phase(
     arguments: argparse.Namespace,
     seconds: float | None = None,
 ) -> Phase:
-    """Run one phase; without a file there are no uploads."""
+    """Run one phase, with uploads of `file` if it is given."""
     live, uploads = arguments.live, arguments.uploads
     seconds = seconds or arguments.seconds
-    await watched(url, live, 5.0)  # everything warm
+    await watched(url, live, 5.0)  # warm-up
     if file is None:
         return Phase(*await watched(url, live, seconds))
     command = [sys.executable, "-m", "benchmarks.frontdoor.uploads"]

@@ -28,7 +28,7 @@ class OnTheLoop:
         """Do nothing."""
 
     async def close(self) -> None:
-        """Do nothing: there are no processes to close."""
+        """Do nothing: `start` has started no process."""
 
     async def outputs(
         self, job: DecodingJob, path: Path, owner: str

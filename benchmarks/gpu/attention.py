@@ -18,7 +18,7 @@ def encoders(
 ) -> Iterator[tuple[str, Encoder]]:
     """Yield the name of each kind and an encoder that has it, one after the other.
 
-    On a GPU the last, `graphs`, has passes of up to `most_windows` recorded.
+    On a GPU the last encoder, `graphs`, replays recorded passes of up to `most_windows`.
     """
     for kind in get_args(Attention):
         # FlashAttention is for GPUs, in half precision.

@@ -76,7 +76,7 @@ class _Unavailable(Exception):
 
 
 def _sampler(gpus: int) -> Callable[[], float]:
-    """Return what gives the mean share of the last moment. Raises _Unavailable."""
+    """Return a function that samples the mean share of the GPUs. Raises _Unavailable."""
     nvml = _nvml()
     handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in visible(gpus, _named())]
     rates = nvml.nvmlDeviceGetUtilizationRates

@@ -15,7 +15,7 @@ _PRODUCTS, _COPIES, _LAUNCHES = 8, 4, 200  # in a row
 def measure(task: Task) -> Found:
     """Measure the device by itself, without any of auricle's code."""
     device, scale, found = Device(task.device), task.scale, Found()
-    # So that float32 is float32, not TF32.
+    # Compute float32 in float32, not in TF32.
     torch.backends.cuda.matmul.allow_tf32 = False
     for dtype, figure in CEILINGS.items():
         seconds = _product_seconds(device, scale.matrix, getattr(torch, dtype), scale.seconds / 2)
@@ -32,7 +32,7 @@ def measure(task: Task) -> Found:
 
 
 def _product_seconds(device: Device, rows: int, dtype: torch.dtype, seconds: float) -> float:
-    """Multiply random values: with zeros a GPU draws less power, and is faster than it can be."""
+    """Multiply random values: with zeros a GPU draws less power and is faster than with data."""
     left, right = (torch.randn(rows, rows, device=device.torch).to(dtype) for _ in range(2))
     product = torch.empty_like(left)
     return device.median_seconds(

@@ -21,7 +21,7 @@ class Asked(Protocol):
     """Sessions that take turns on an engine."""
 
     async def turn(self, client: int, number: int, drafts: Drafts) -> tuple[Decoded, bool]:
-        """Decode the next session's prompt for a client, and say if the answer is right."""
+        """Decode the next session's prompt for a client; return also whether it is right."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Reads of embeddings over NIXL (`benchmarks.load.hop`), and the cost of host memory between."""
+"""Reads of embeddings over NIXL (`benchmarks.load.hop`), and the cost of copies to host memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.load.hop import LAYOUT, LENGTH, content, reads
 
 
 def host_way(task: Task) -> dict[str, float]:
-    """Return the milliseconds that the way over host memory adds to the read of a window, by step.
+    """Return the milliseconds that copies through host memory add to a window's read, by step.
 
     The encode worker copies it from the device and computes its checksum; the PD worker computes
     that again and copies the window to the device.

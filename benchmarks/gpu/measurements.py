@@ -17,7 +17,8 @@ import numpy as np
 from auricle.tools.load_generation.speakers import Chunk
 
 MOST_LAG_MS, MOST_FINAL_MS = 640.0, 500.0
-# With drivers that are later than this, the figures are not those of the pools.
+# If the drivers push a larger share of chunks later than this, the figures are not valid for the
+# pools.
 _LATE_SECONDS, _LATE_SHARE = 0.05, 0.01
 _FEWEST_TEXTS_SHARE = 0.5
 _ROUNDING = 16  # samples: texts cover whole milliseconds
@@ -37,7 +38,7 @@ class Measurements:
     failures: list[str] = field(default_factory=list)
 
     def counts(self, chunk: Chunk) -> bool:
-        """Whether the chunk was due then."""
+        """Whether the chunk was due in this interval."""
         return self.begin <= chunk.due < self.end
 
 

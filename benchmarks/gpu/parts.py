@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Figures of the ceilings that computing in a data type is compared with.
+# The ceiling that computations in each data type are compared with.
 CEILINGS = {dtype: f"matmul_tflops_{dtype}" for dtype in ("bfloat16", "float16", "float32")}
 _ENCODER = (
     "encoder_roofline_share", "encoder_tflops", "encoder_pass_ms", "encoder_conv_share",
@@ -25,7 +25,7 @@ class Part:
     minutes: float
 
 
-# In the order in which they are worth a short time on a GPU.
+# In order of their value, for a short time on a GPU.
 PARTS = {
     "ceilings": Part("ceilings", (*CEILINGS.values(), "copy_tb_per_s", "launch_us"), 1.0),
     "pd": Part(
@@ -67,5 +67,5 @@ PARTS = {
     ),
     "encoder-1.7b": Part("passes", tuple(f"{name}_1_7b" for name in _ENCODER), 3.0),
 }  # fmt: skip
-# Parts whose figures are shares of those of the first one.
+# Parts whose figures are shares of the ceilings that the first part measures.
 COMPARED = ("encoder", "encoder-1.7b")

@@ -1,9 +1,9 @@
 """The PD worker's engine alone, in one process as on a GPU, with the decodes of live sessions.
 
 A decode has a prompt of 400 tokens: three finished windows, whose KV an earlier decode has left in
-the cache, then a growing window that is new each time, and the text so far. Its draft is what it
-will answer but for the end, or words that it will not. Every answer is compared with that of the
-same prompt decoded alone and without a draft.
+the cache, then a growing window that is new each time, and the text so far. Its draft is the answer
+without its end, or words that the answer does not contain. Every answer is compared with the answer
+to the same prompt decoded alone and without a draft.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _CONFIGS = {"cuda": "configs/h100-0.6b.yaml", "cpu": "configs/demo.yaml"}
 _PROMPT, _FINISHED, _TEXT = 400, 3, 24
 _NEW_TOKENS, _DRAFTED = 8, 6  # the rest is a new token and the end
 _WORDS = (100, 1000)  # some tokens of the vocabulary
-_SCALE = 0.02  # of embeddings, as a trained encoder has them
+_SCALE = 0.02  # of embeddings, typical of a trained encoder
 _TENANT = "benchmark"
 _NO_DRAFTS = "_no_drafts"
 
 
 @dataclass(frozen=True)
 class _Speaker:
-    """One session: its finished windows in the slab, what its growing window is, and its text."""
+    """One session: its finished windows in the slab, its growing window's content, and its text."""
 
     finished: tuple[SlotRef, ...]
     growing: Bytes
@@ -84,18 +84,18 @@ class Sessions:
         return flat
 
     def _place(self, slot: int, payload: Bytes) -> SlotRef:
-        """Write a window as new as every decode's last one is."""
+        """Write a window under a new key, like the growing window of every decode."""
         key, generation = uuid.uuid4().hex + tenant_mark(_TENANT), next(self._numbers)
         self._slab.write(slot, key, generation, payload)
         return SlotRef(key, slot, generation, payload.nbytes // self._slab.layout.row_bytes)
 
     async def learn(self) -> None:
-        """Decode each session's prompt alone and without a draft: so must all answers be."""
+        """Decode each session's prompt alone and without a draft, to get the right answers."""
         for number in range(len(self._speakers)):
             self._answers.append((await self._decode(number, 0, ())).tokens)
 
     async def turn(self, client: int, number: int, drafts: Drafts) -> tuple[Decoded, bool]:
-        """Decode the next session's prompt for a client, and say if the answer is right."""
+        """Decode the next session's prompt for a client; return also whether it is right."""
         session = number % len(self._speakers)
         answer = self._answers[session]
         draft = {"none": (), "right": answer[:_DRAFTED], "wrong": self._words(_DRAFTED)}[drafts]
@@ -123,7 +123,7 @@ def measure(task: Task) -> Found:
     suffix = "" if drafts else _NO_DRAFTS
     found.put(f"pd_decodes_per_s{suffix}", best["decodes_per_s"])
     found.put(f"pd_decode_p95_ms{suffix}", best["p95_ms"])
-    # Of all rows: one wrong token in any of them is one too many.
+    # The minimum of all rows, because not even one wrong token is acceptable.
     found.put(f"pd_same_share{suffix}", min(row["same_share"] for row in rows))
     if drafts:
         found.put("pd_decodes_per_s_wrong_drafts", rows[-1]["decodes_per_s"])
@@ -135,7 +135,7 @@ def measure(task: Task) -> Found:
 
 
 async def _rows(task: Task, *, drafts: bool) -> list[dict[str, Any]]:
-    """Measure all numbers of decodes in flight; last with wrong drafts, if with any."""
+    """Measure all numbers of decodes in flight; with `drafts`, measure wrong drafts last."""
     scale = task.scale
     checkpoint = open_checkpoint(prepared(scale.checkpoint))
     settings = _settings(task, checkpoint, drafts=drafts)

@@ -77,7 +77,7 @@ class Results:
         return {k: v for row in self._parts.values() for k, v in row.get(what, {}).items()}
 
     def lines(self) -> list[str]:
-        """Return a line per figure, those that were not measured and those of failed parts last."""
+        """Return a line per figure; unmeasured figures, then figures of failed parts, come last."""
         plain = self._plain()
         return [
             *(f"{name:36} {value:.6g}" for name, value in plain["figures"].items()),

@@ -20,7 +20,7 @@ class Scale:
     # ceilings
     matrix: int  # rows and columns of the matrices that are multiplied
     copied_bytes: int
-    # encoder: windows of a pass, the last of which the figures are of
+    # encoder: windows of a pass; the figures are for the last number
     windows: tuple[int, ...]
     # encode worker: requests in flight
     requests: tuple[int, ...]

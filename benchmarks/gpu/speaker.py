@@ -11,7 +11,7 @@ from auricle.tools.load_generation.speakers import Pools, Speech, speak
 from benchmarks.gpu.measurements import Chunks, Measurements
 
 _PAUSE_SECONDS = 0.5  # after a failure
-# Random weights name no language, and without a name there is no text.
+# Answers of random weights name no language, and the text of an answer follows its name.
 _LANGUAGE = "English"
 
 

@@ -1,6 +1,7 @@
-"""How many live streams the pools carry: real encode and PD workers, asked by drivers over Dynamo.
+"""The live streams that the pools carry: drivers call real encode and PD workers over Dynamo.
 
-There is no frontend: one takes a core for 64 to 120 sessions, and would be measured instead.
+The graph has no frontend, because a frontend needs a core for every 64 to 120 sessions and would
+limit the result.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from benchmarks.gpu.placement import placed
 from benchmarks.load.usage import Usage, measured
 from benchmarks.prepared import ROOT, checkpoint
 
-_GRAPH = "graphs.e_pd:Processor"  # nobody opens a session at this processor
+_GRAPH = "graphs.e_pd:Processor"  # this processor gets no sessions
 _CPU = "configs/demo.yaml"
 _ONE_GPU, _MORE_GPUS = "configs/h100-0.6b-shared.yaml", "configs/h100x8-0.6b.yaml"
 _READY, _READY_SECONDS = "auricle ready", 300.0
-# No trial begins that could keep the part from ending in time.
+# A trial begins only if the part can still end in time.
 _BUDGET_SECONDS, _STOPPING_SECONDS = 600.0, 60.0
 _SELDOM = 3600.0  # memory is not measured
 _CORES = {
@@ -80,7 +81,7 @@ class Search:
         self.busy: dict[int, Busy] = {}
 
     def carried(self, streams: int) -> bool:
-        """Run a trial. Whatever is encoded and decoded while speakers settle counts as usage."""
+        """Run a trial. Its usage includes the work that is done while speakers settle."""
         scale = self._task.scale
         with (
             measured(self._launcher, memory_every=_SELDOM) as usage,
@@ -92,7 +93,7 @@ class Search:
         return not trial.beyond
 
     def publish(self, capacity: int, found: Found) -> None:
-        """Store the figures at the knee, and of all trials the rest."""
+        """Store the figures at the knee, and all trials in the details."""
         tried = capacity if self.trials else None
         found.put("streams_in_slo_0_6b", tried, "the pools took too long to start")
         found.details["trials"] = [self.trials[n].plain() for n in sorted(self.trials)]
@@ -114,7 +115,7 @@ class Search:
 def measure(task: Task) -> Found:
     """Start the pools of the configuration, and find the knee."""
     began, scale, found = time.monotonic(), task.scale, Found()
-    config = ROOT / (task.config or _config(task))  # unless it has a path of its own
+    config = ROOT / (task.config or _config(task))  # an absolute path replaces ROOT
     trial_seconds = scale.segment_seconds + scale.trial_seconds
 
     def time_left() -> bool:
@@ -147,9 +148,9 @@ def _config(task: Task) -> str:
 
 
 def _overrides(task: Task, discovery: Path) -> list[str]:
-    """Return what differs from the configuration: the model, and how long its texts are.
+    """Return the overrides of the configuration: the model, and the length of its texts.
 
-    Random weights do not end a text, so its length is that of speech.
+    Random weights do not end a text, so a limit sets its length to the length of speech.
     """
     several = placed(task.gpus).overrides() if task.on_gpu and task.gpus > 1 else []
     return [
@@ -159,6 +160,6 @@ def _overrides(task: Task, discovery: Path) -> list[str]:
         f"--Processor.max_tokens_per_second={TOKENS_PER_SECOND}",
         "--Processor.min_new_tokens=1",
         "--Processor.loop_guard=false",  # random weights answer up to their limit
-        "--Processor.replicas=1",  # it has nothing to do
+        "--Processor.replicas=1",  # it is idle
         *several,
     ]

@@ -1,8 +1,8 @@
 """Whisper: its encoder's passes, and the PD worker's engine with a decoder that attends to audio.
 
 A decode attends to 10 s of audio, new each time, and to the cached silence behind it. Its draft is
-what it will answer but for the end. Every answer is compared with that of the same prompt decoded
-alone and without a draft, and with what transformers' own decoder makes of the same embeddings.
+the answer without its end. Every answer is compared with the answer to the same prompt decoded
+alone and without a draft, and with the output of transformers' own decoder for the same embeddings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _POSITIONS = (_AUDIO_SECONDS + 1) * _FRAMES // 2  # with the second of silence b
 _NEW_TOKENS, _DRAFTED = 8, 6
 _DECODES = (1, 16, 64)  # in flight
 _SESSIONS = 16
-_CHUNKS = (1, 8, 32)  # of a pass, the second of which the figure is of
+_CHUNKS = (1, 8, 32)  # of a pass; the figure is for the second number
 _TENANT = "benchmark"
 _FLOOR = -6.0
 _GPU_SHARE = 0.4
@@ -71,7 +71,7 @@ def _engine(checkpoint: ModelCheckpoint, task: Task) -> Found:
     found = Found()
     audio, silence, _ = _embeddings(checkpoint, task)
     if task.on_gpu:
-        torch.cuda.empty_cache()  # vLLM takes a share of all
+        torch.cuda.empty_cache()  # vLLM takes a share of the whole GPU's
     rows, asked = asyncio.run(_rows(checkpoint, task, audio, silence))
     found.details["whisper_decodes"] = rows
     best = max(rows, key=lambda row: row["decodes_per_s"])
@@ -94,7 +94,7 @@ def _geometry(checkpoint: ModelCheckpoint) -> WhisperChunks:
 
 
 def _passes(checkpoint: ModelCheckpoint, task: Task) -> list[dict[str, Any]]:
-    """Return what passes over chunks of 1 to 28 s take, before cached silence."""
+    """Return the times of passes over chunks of 1 to 28 s, before cached silence."""
     device, geometry = Device(task.device), _geometry(checkpoint)
     encoder = WhisperChunkEncoder(checkpoint, task.dtype, task.device, 1)
     rng, rows = np.random.default_rng(0), []
@@ -150,7 +150,7 @@ class _Sessions:
         return SlotRef(key, slot, generation, len(rows))
 
     async def learn(self) -> None:
-        """Decode each session's prompt alone and without a draft: so must all answers be."""
+        """Decode each session's prompt alone and without a draft, to get the right answers."""
         for number in range(len(self._audio)):
             self.answers.append((await self._decode(number, 0, ())).tokens)
 
@@ -211,10 +211,10 @@ def _stock(
     task: Task,
     asked: list[tuple[torch.Tensor, tuple[int, ...], tuple[int, ...]]],
 ) -> dict[str, Any]:
-    """Return how many answers transformers' decoder gives too, token for token.
+    """Return the share of answers that transformers' decoder gives too, token for token.
 
-    Of those tokens that it would not, `largest_gap` says how much less likely they are to it: in
-    nats, where a rounding error is small.
+    For tokens that it would not choose, `largest_gap` is by how much they are less likely to it:
+    in nats, where a rounding error is small.
     """
     model: Any = WhisperForConditionalGeneration.from_pretrained(
         checkpoint.path, dtype=DTYPES[task.dtype]

@@ -15,8 +15,8 @@ from models.training.sentences import vocabulary
 _PAUSES = (0.05, 1.2)
 _KEYWORDS = 6
 _ALIKE = 0.5  # share of letters that two words have in common, in order
-_NEAREST = 3  # words like a spoken one, of which one is chosen
-# Words outside of the demo model's vocabulary, by the word of it that they sound like.
+_NEAREST = 3  # words most like a spoken one; one of them is chosen
+# Words outside of the demo model's vocabulary, by the vocabulary word that they sound like.
 _SIMILAR = {
     "house": "hows mouse grouse", "book": "brook hook crook", "rain": "reign crane drain",
     "train": "crane strain terrain", "boat": "moat goat vote", "box": "fox socks rocks",
@@ -32,7 +32,7 @@ _SIMILAR = {
 
 @dataclass(frozen=True)
 class Case:
-    """A recording and its keywords, all of which are `spoken` in it, or none."""
+    """A recording and its keywords: all are spoken in it, or none (`spoken`)."""
 
     recording: Recording
     keywords: tuple[str, ...]
@@ -63,7 +63,7 @@ def _said(dice: random.Random, words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _alike(dice: random.Random, words: Sequence[str]) -> tuple[str, ...]:
-    """Return unspoken words, each of which looks like a spoken one."""
+    """Return unspoken words that each look like a spoken one."""
     said, found = set(words), set[str]()
     for word in dice.sample(words, len(words)):
         others = [*vocabulary(), *_SIMILAR.get(word, "").split()]

@@ -1,1 +1,1 @@
-"""The way of live audio through frontend and processor, in one process, for measurements."""
+"""The live audio path through frontend and processor, in one process, for measurements."""

@@ -1,4 +1,4 @@
-"""Which callback of an event loop held it longest: of asyncio's loop, whose handles are Python."""
+"""Finds the callback that blocked an event loop longest, for asyncio's loop with Python handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Longest:
-    """The longest callback so far, in the units of the measure, and what it ran."""
+    """The longest callback so far: its amount in the units of the measure, and its name."""
 
     amount: float = 0.0
     step: str = ""
@@ -38,7 +38,7 @@ def watching(measure: Callable[[], float]) -> Iterator[Longest]:
 
 
 def _described(handle: asyncio.Handle) -> str:
-    """Name what a handle runs; of a task, where it has come to."""
+    """Name a handle's callback; for a task, name its coroutines and their current lines."""
     callback: Any = getattr(handle, "_callback", None)
     owner = getattr(callback, "__self__", None)
     if not isinstance(owner, asyncio.Task):

@@ -1,7 +1,7 @@
-"""The frontend's way of live audio, from bytes of a socket to pushes, against a made-up processor.
+"""The frontend's live audio path, from bytes of a socket to pushes, against a fake processor.
 
 Everything between is the real code: uvicorn's protocol, the sessions of both protocols, ingest,
-the line. The socket's client reads all that it is sent.
+the line. The socket's client reads everything that the server sends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SECONDS = 60.0
 
 
 class _Anyone:
-    """In place of a client with limits."""
+    """A client without limits."""
 
     key = ANYONE
     tenant = key.name
@@ -74,7 +74,7 @@ class _Transport(asyncio.Transport):
         self._schedule()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return nothing that anybody asks for."""
+        """Return a local address, and the default for everything else."""
         return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
 
     def pause_reading(self) -> None:
@@ -91,7 +91,7 @@ class _Transport(asyncio.Transport):
         return self._closing
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Count; at the answer to the last event, leave."""
+        """Count the bytes; at the answer to the last event, close from the client's side."""
         self.written_bytes += len(data)
         if _LAST in bytes(data) and not self._closing:
             self._loop.call_soon(self.protocol.data_received, _LEAVING)

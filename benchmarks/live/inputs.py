@@ -23,7 +23,7 @@ _FRAMES = np.full((1, BINS), -4.0, np.float32)
 
 @dataclass(frozen=True)
 class Input:
-    """One kind of input: `data(n)` is what the client sends after the handshake at `path`.
+    """One kind of input: the client sends `data(n)` after the handshake at `path`.
 
     `size` is an n with about ten thousand operations.
     """
@@ -40,7 +40,7 @@ def _session(frames: Callable[[int], bytes], **start: Any) -> Callable[[int], by
 
 
 def _answered(data: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    """Append an event that is refused, with its id, once all before it were handled."""
+    """Append an invalid event: the error names its id once all events before it were handled."""
     last = _event("session.update", session={"type": "unknown"}, event_id=LAST)
     return lambda n: data(n) + last
 
@@ -99,7 +99,7 @@ def _wide_update(fields: int) -> bytes:
 
 
 def _token(characters: int) -> bytes:
-    """A session that is resumed with a token of that size, which looks good until it is opened."""
+    """A start that resumes with a token of that size, which looks valid until it is opened."""
     resume = {"token": "AQ".ljust(characters, "A"), "from_sample": 0}
     return wire.message({"type": "start", "sample_rate": 16_000, "resume": resume})
 

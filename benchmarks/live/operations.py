@@ -1,7 +1,7 @@
-"""Counts what Python does, instead of how long it takes: the same on every machine.
+"""Counts operations of Python instead of time, so that results are the same on every machine.
 
-An operation is a line or a call of Python, in any module. What one call of numpy does is not
-seen, so the bytes that its copying functions move are counted as well.
+An operation is a line or a call of Python, in any module. The work inside a call of numpy is not
+visible, so the bytes that its copying functions move are counted as well.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import numpy as np
 from auricle.core.aio import LoopTurn
 
 Input = TypeVar("Input")
-# Less is not worth a look: what a session costs in any case varies by about so much.
+# Smaller differences are ignored: the fixed cost of a session varies by about these amounts.
 _FEWEST_STEPS, _FEWEST_BYTES = 2_000, 1 << 16
-_STEP_SECONDS = 2e-7  # about what a step takes
+_STEP_SECONDS = 2e-7  # about the time of one step
 _COPYING = ("concatenate", "stack")
 
 
@@ -54,7 +54,7 @@ def counting() -> Iterator[Operations]:
         return copied
 
     before, clock = sys.gettrace(), LoopTurn.clock
-    # Turns end after so many steps instead of after a time, so that the count is always the same.
+    # Turns end after a number of steps instead of a time, so that the count is reproducible.
     LoopTurn.clock = staticmethod(lambda: counted.steps * _STEP_SECONDS)
     for name, function in originals.items():
         setattr(np, name, copying(function))
@@ -79,7 +79,7 @@ class Growth:
 
     @property
     def exponent(self) -> float:
-        """The exponent of the growth: 1 is linear, 2 quadratic; that of the worse count."""
+        """The exponent of the growth: 1 is linear, 2 quadratic; the larger one of both counts."""
         return max(_exponent(self.steps, _FEWEST_STEPS), _exponent(self.moved_bytes, _FEWEST_BYTES))
 
     def __str__(self) -> str:
@@ -87,9 +87,9 @@ class Growth:
 
 
 def _exponent(counts: Sequence[int], fewest: int) -> float:
-    """The exponent of what is added from n to 2n and from 2n to 4n, apart from fixed costs.
+    """The exponent of the increments from n to 2n and from 2n to 4n, which exclude fixed costs.
 
-    `fewest` of them more or less are no growth.
+    Differences of up to `fewest` hardly affect it.
     """
     first, second = counts[1] - counts[0], counts[2] - counts[1]
     return math.log2((max(second, 0) + fewest) / (max(first, 0) + fewest))
@@ -98,7 +98,7 @@ def _exponent(counts: Sequence[int], fewest: int) -> float:
 def growth(
     name: str, prepare: Callable[[int], Input], work: Callable[[Input], object], size: int
 ) -> Growth:
-    """Count the work on what `prepare` makes of n, 2n and 4n; n is `size`.
+    """Count the work on the inputs that `prepare` makes for n, 2n and 4n; n is `size`.
 
     The work is done once before, so that caches are filled; preparing is not counted.
     """

@@ -1,4 +1,4 @@
-"""The processor's way of live audio, from pushes to decodes that are answered at once."""
+"""The processor's live audio path, from pushes to decodes that are answered at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BLOCK = 10 * HOP  # 100 ms
 
 
 class _Prompt:
-    """In place of the checkpoint's prompt format."""
+    """Replaces the checkpoint's prompt format."""
 
     def head(self, context: str) -> tuple[int, ...]:
         return ()
@@ -44,7 +44,7 @@ class _Prompt:
 
 @dataclass(frozen=True)
 class Pushes:
-    """One kind of pushes: `make(n)` are n of them, in a session with chunks of `chunk_ms`."""
+    """One kind of pushes: `make(n)` returns n of them, for a session with chunks of `chunk_ms`."""
 
     name: str
     size: int

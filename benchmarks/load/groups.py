@@ -62,13 +62,13 @@ def capacity_demo(run: Run) -> None:
 
 
 def capacity_heavier(run: Run) -> None:
-    """The same with the checkpoint of which the best baseline carries about five sessions."""
+    """The same with the checkpoint with which the best baseline carries about five sessions."""
     published, segmented = _capacities(run, "3x")
     run.publish({"capacity_ratio_best": published, "capacity_ratio_best_segmented": segmented})
 
 
 def _capacities(run: Run, model: str) -> tuple[float, float]:
-    """Return ours ÷ that of the best baseline as published, and with our segments."""
+    """Return our capacity ÷ the best baseline's: as published, and with our segments."""
     found: dict[str, int] = {}
     for name in ("ours", *_scale(run).baselines):
         subject = Subject(name, model)

@@ -1,8 +1,8 @@
-"""A read of embeddings between two processes over NIXL: device memory to device memory, and host.
+"""Reads of embeddings between two processes over NIXL: from device to device, and host to host.
 
-A window of the 0.6B geometry (104 × 1024, bfloat16), in the two steps of every read, and verified
-like its kind of slab: in host memory by the header and its checksum, on a GPU by the header, which
-the second step reads and which verifies the first.
+A window has the 0.6B geometry (104 × 1024, bfloat16). A read has its usual two steps, and verifies
+the window as its kind of slab requires: in host memory by the header and its checksum; on a GPU by
+the header, which the second step reads and which verifies the first.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from benchmarks.statistics import percentile
 from benchmarks.words import committed_at, matches
 
 LATE_SECONDS = 0.05
-_ROUNDING_SECONDS = 0.002  # protocols say milliseconds
+_ROUNDING_SECONDS = 0.002  # protocols report whole milliseconds
 NEVER = math.inf
 
 
@@ -69,8 +69,8 @@ def partial_lags(record: Record) -> list[float]:
 
     All packets count, not all decodes, so that the times of a server's decodes do not matter.
 
-    Protocols that do not say how much audio their text covers are judged by words: from
-    a word's last packet to the text that first shows it.
+    If a protocol does not report how much audio its text covers, words are measured: from a
+    word's last packet to the text that first shows it.
     """
     covering = [e for e in record.events if e.covered is not None]
     if not covering:

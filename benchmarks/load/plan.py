@@ -12,7 +12,7 @@ from benchmarks.prepared import corpus
 from benchmarks.speech import Word, spoken
 from models.training.corpus import SAMPLE_RATE
 
-# Pushing "stop" takes a moment, but less than what an endpoint takes (500 ms).
+# Users take a moment to push "stop", but less than an endpoint needs (500 ms).
 _SILENCE_BEFORE_STOP = 0.2
 
 
@@ -52,8 +52,8 @@ class SessionPlan:
 class Planner:
     """Plans of one run. The same seed gives the same sessions; no two are alike.
 
-    Sentences may come again, but each session has a speaker, gain and noise of its own,
-    so that no cache that goes by content can find anything of another session.
+    Sentences may repeat, but each session has its own speaker, gain and noise, so that a cache that
+    is keyed by content never finds an entry of another session.
     """
 
     def __init__(self, style: SpeechStyle, seed: int) -> None:

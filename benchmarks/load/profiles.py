@@ -20,9 +20,10 @@ _PROFILED = ("Frontend", "Processor", "EncodeWorker", "PdWorker", "vLLM engine")
 
 @contextlib.contextmanager
 def profiled(root: psutil.Process, seconds: int, directory: Path) -> Iterator[dict[str, Path]]:
-    """Folded stacks of each process below `root` over `seconds` from now on, by component.
+    """Yield files with the folded stacks of each process below `root`, by component.
 
-    The files (for any flame graph viewer) are complete when the block has ended.
+    The files cover `seconds` from now on, suit any flame graph viewer, and are complete when the
+    block has ended.
     """
     spy = Path(sys.executable).with_name("py-spy")
     files: dict[str, Path] = {}

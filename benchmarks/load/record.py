@@ -11,8 +11,8 @@ from benchmarks.load.plan import SessionPlan
 class TextEvent:
     """Text arrived: `committed` and `partial` of one segment, or its final text.
 
-    `covered` is up to where in the session's audio (seconds) the text goes, and `begins`
-    where its segment begins, if the protocol says so.
+    `covered` is the position in the session's audio (seconds) up to which the text goes, and
+    `begins` the start of its segment; None if the protocol does not report it.
     """
 
     at: float
@@ -46,7 +46,7 @@ class Record:
     sent_at: list[float] = field(default_factory=list)
     events: list[TextEvent] = field(default_factory=list)
     text: str = ""
-    # The cadence the server promised when the session began, if it said so.
+    # The cadence that the server announced when the session began, if it did.
     chunk_seconds: float | None = None
 
     def due(self, seconds: float) -> float:

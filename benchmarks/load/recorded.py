@@ -34,7 +34,7 @@ _BLOCK = 10 * SAMPLE_RATE  # of voice activity in one call: memory grows with it
 class Rtfx:
     """`rtfx` is audio seconds per wall second; `failed` of `files`.
 
-    `cpu_ms` is what a second of audio costs all of the server's processes.
+    `cpu_ms` is the CPU time of all of the server's processes per second of audio.
     """
 
     concurrency: int
@@ -69,7 +69,7 @@ def recordings(count: int, seconds: float, seed: int) -> list[SessionPlan]:
 
 
 def cut_at_pauses(plan: SessionPlan) -> list[SessionPlan]:
-    """Return what a client uploads that finds speech and cuts it where auricle would."""
+    """Return the uploads of a client that detects speech and cuts it where auricle would."""
     settings = as_delivered()
     gate = Endpointer(
         EndpointingOptions.over(settings, threshold=None, min_silence_ms=None, pre_roll_ms=None)
@@ -94,7 +94,7 @@ async def rtfx(
     concurrency: int,
     pieces: Sequence[Sequence[SessionPlan]] | None = None,
 ) -> Rtfx:
-    """All files, so many requests at a time.
+    """Transcribe all files, with `concurrency` requests at a time.
 
     Each file is one request, or with `pieces` one for each of its pieces.
     """
@@ -129,7 +129,7 @@ async def rtfx(
 
 
 def _whole(plan: SessionPlan, pieces: Sequence[Record]) -> Record:
-    """Return the record of a file from those of its pieces."""
+    """Return the record of a file from the records of its pieces."""
     failed = next((piece for piece in pieces if piece.outcome != "done"), None)
     whole = Record(plan, 0.0, 0.0, outcome="done" if failed is None else "failed")
     whole.reason = "" if failed is None else failed.reason

@@ -1,4 +1,4 @@
-"""Recordings: ours beside stock vLLM's server at its best, in turns in one run."""
+"""Recordings: our server compared with stock vLLM's at its best, in turns in one run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from benchmarks.load.subjects import Subject, running
 
 OURS, WHOLE, CUT = "ours", "vllm-openai", "vllm-openai-cut"
 _FILES_AT_A_TIME = 8
-# Requests of the client that cuts: vLLM has as many prompts at a time of whole files.
+# Requests of the client that cuts: with whole files, vLLM has as many prompts at a time.
 _PIECES_AT_A_TIME = 64
-# A server for recordings: no part need be held back for live sessions.
+# A server for recordings only need not reserve capacity for live sessions.
 _OPTIONS = (
     "--Frontend.recording_parts_in_flight=16",
     "--PdWorker.max_requests=32",
     "--PdWorker.landing_slots=256",
     "--EncodeWorker.slots=256",
 )
-# The same words but for rounding: a word in a thousand.
+# A smaller difference, one word in a thousand, counts as rounding.
 _SAME_WER = 0.001
 
 
@@ -31,7 +31,7 @@ def compare(
 ) -> dict[str, list[Rtfx]]:
     """Return each server's figures: of long files the medians of all rounds, then of short ones.
 
-    Stock vLLM is also fed by a client that cuts at pauses: cutting is not on its clock.
+    Stock vLLM also serves a client that cuts at pauses; the time of cutting does not count.
     """
     long = recorded.recordings(scale.long_files, scale.long_seconds[model], seed=5)
     short = recorded.recordings(64, 8.0, seed=6)
@@ -62,9 +62,10 @@ def compare(
 
 
 def ratios(model: str, found: Mapping[str, Rtfx]) -> tuple[str, dict[str, float]]:
-    """Return why the ratios are invalid, and them: ours to the best of the others.
+    """Return why the ratios are invalid, and the ratios of ours to the best of the others.
 
-    With fewer words right than that one, being faster or cheaper is nothing.
+    They are invalid if a file failed, or if our word error rate is above the best baseline's: speed
+    and cost then mean nothing.
     """
     ours, others = found[OURS], [one for name, one in found.items() if name != OURS]
     fastest = max(others, key=lambda one: one.rtfx)

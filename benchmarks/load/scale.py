@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from benchmarks.load.capacity import Condition
 
-# Live speech at the default cadence. A session more or less than half a minute is mostly
-# endpoints: what grows with a session has not begun to.
+# Live speech at the default cadence. In a session of about half a minute, most of the work is at
+# endpoints; costs that grow with a session's length do not show yet.
 LIVE = Condition(640, (10.0, 60.0), seconds=300.0, worst_wer=0.25)
-# One session of a heavier checkpoint: where the time goes, not how much fits.
+# One session of a heavier checkpoint, to measure the time of each step, not the capacity.
 SLOW = Condition(640, (5.0, 20.0), seconds=60.0)
 
 

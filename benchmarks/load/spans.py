@@ -69,8 +69,8 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
                 )  # fmt: skip
 
 
-# Steps of a chunk in the order in which they happen; of those at the frontend each is one
-# of many of its session, not of this chunk alone.
+# Steps of a chunk in their order. A session has many of each step at the frontend, which do not
+# belong to a single chunk.
 FRONTEND_STEPS = ("voice_activity", "push", "send")
 CHUNK_STEPS = (
     "mel", "encode_queue", "encode_pass", "fetch", "decode_queue", "prefill", "decode_steps"
@@ -82,10 +82,10 @@ _WORKERS = ("encode", "fetch", "generate")
 def waterfall(spans: Sequence[Span], latencies: Sequence[float]) -> dict[str, float]:
     """Median seconds of each step of a partial decode, and `control` of all together.
 
-    `latencies` are the clients': from a chunk's last packet to its text, whose median is
-    `total`. `calls` is what lies between the steps of the processor and its workers;
-    `receive` what is left: the network, the sockets, and events on their way.
-    `control` is what of the total is neither encoder, transfer nor decoder.
+    `latencies` are the clients': from a chunk's last packet to its text; their median is
+    `total`. `calls` is the time between the steps of the processor and its workers;
+    `receive` is the rest: the network, the sockets, and events in transit.
+    `control` is the total without encoder, transfer and decoder.
     """
     below: dict[bytes, list[Span]] = defaultdict(list)
     for span in spans:

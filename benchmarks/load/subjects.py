@@ -41,7 +41,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that is ready, and what its sessions ask for beside the text, as in `Target`."""
+    """A server that is ready, and the annotations that its sessions request, as in `Target`."""
 
     url: str
     model: str
@@ -77,12 +77,12 @@ def running(subject: Subject, work: Path, *overrides: str) -> Iterator[Running]:
         yield theirs
 
 
-# The serving processes' own threads are set by `threads`; this is for what else counts cores.
+# `threads` sets the threads of the serving processes; this is for libraries that count the cores.
 _ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 def directory(model: str) -> Path:
-    """Return where the checkpoint lies; it is made if it is missing."""
+    """Return the checkpoint's folder; make the checkpoint if it is missing."""
     return ROOT / "models/demo" if model == "demo" else checkpoint(model)
 
 

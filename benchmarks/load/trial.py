@@ -15,7 +15,7 @@ from benchmarks.load.plan import Planner, SessionPlan
 from benchmarks.load.protocols import RunSession, Target
 from benchmarks.load.record import Failed, Record, Refused
 
-# Beyond, what was offered was not the load it claims to be.
+# If more packets are late, the offered load was not the intended one.
 _LATE_SHARE = 0.01
 _GRACE_SECONDS = 5.0
 _PLANS_AHEAD = 8
@@ -158,7 +158,7 @@ async def _slot(
     await asyncio.sleep(max(0.0, begin - time.monotonic()))
     plan: SessionPlan | None = None
     while True:
-        # Who was refused comes again with what it has to say; speech is not made in vain.
+        # A refused client retries with the same speech, so that none is synthesised in vain.
         plan = plan or await plans.get()
         record = Record(plan, trial.load.packet_ms / 1000, time.monotonic())
         trial.offered.append(record)
@@ -172,5 +172,5 @@ async def _slot(
             record.outcome, record.reason = "failed", str(error)
         record.ended = time.monotonic()
         plan = plan if record.outcome == "refused" else None
-        # Who was refused comes again when told to; others after a breath.
+        # A refused client retries after Retry-After; other sessions follow after a short pause.
         await asyncio.sleep(record.retry_after or dice.uniform(0.05, 0.5))

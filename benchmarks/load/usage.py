@@ -17,8 +17,8 @@ import psutil
 class Usage:
     """CPU seconds by process name; memory (PSS, MiB) by process name, over time.
 
-    `own` is what of it is no file's: other servers on the machine that have the same libraries
-    open, and a kernel that needs room, change the share of files in memory.
+    `own` is the memory that is not mapped from files. The share of files changes with other servers
+    that have the same libraries open, and with the kernel's need for memory.
     """
 
     cpu_seconds: Counter[str] = field(default_factory=Counter)

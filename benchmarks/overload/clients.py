@@ -24,12 +24,12 @@ TARGET_SECONDS = 0.3
 STOP_SECONDS = 0.5
 LENGTHS = (10.0, 60.0)
 _SPEECH, _PAUSE = (2.0, 8.0), (0.3, 1.5)
-_ENDPOINT_SECONDS = 0.0  # the endpoint's own delay is nobody's load
+_ENDPOINT_SECONDS = 0.0  # the endpoint's own delay is not load
 
 
 @dataclass
 class Outcome:
-    """One client: when it asked, whether and when it was let in, and how late its text was."""
+    """One client: the times of its request and its admission, and the delays of its text."""
 
     asked: float
     tenant: str = ""
@@ -59,7 +59,7 @@ class Server:
 
 
 class Client:
-    """Asks, comes again when told to, and then speaks."""
+    """Requests a session, retries after Retry-After, and then speaks."""
 
     def __init__(
         self, server: Server, outcome: Outcome, *, silent: bool = False, patience: float = 120.0
@@ -68,14 +68,14 @@ class Client:
         self._patience = patience
 
     def ask(self) -> None:
-        """Ask to be let in."""
+        """Request admission."""
         server, outcome = self._server, self._outcome
         name = uuid.UUID(int=server.sim.dice.getrandbits(128)).hex
         try:
             server.admission.admit(name, outcome.tenant)
         except Overloaded as refusal:
             outcome.refusals += 1
-            # Clients round up and are not punctual.
+            # Clients round the time up, and are not punctual.
             again = refusal.retry_after_seconds + server.sim.dice.uniform(0.0, 1.0)
             if server.sim.now + again - outcome.asked < self._patience:
                 server.sim.after(again, self.ask)
@@ -84,7 +84,7 @@ class Client:
 
 
 class Session:
-    """A session that speaks in segments; at most one decode at a time, as ours."""
+    """A session that speaks in segments, with at most one decode at a time, as in our server."""
 
     def __init__(self, server: Server, outcome: Outcome, name: str, *, silent: bool) -> None:
         self._server, self._outcome, self._name = server, outcome, name
@@ -189,7 +189,7 @@ def arrivals(
     silent_share: float = 0.0,
     patience: float = 120.0,
 ) -> None:
-    """Let clients come at `rate(time)` per second, until a time."""
+    """Schedule clients that arrive at `rate(time)` per second, up to the time `until`."""
     sim = server.sim
 
     def one() -> None:

@@ -18,13 +18,13 @@ def goodput(trial: Trial) -> float:
 
 
 def share(records: Iterable[Record], slo: Slo) -> float:
-    """Return the share inside the SLO of sessions that were let in; NaN without any."""
+    """Return the share of admitted sessions that were inside the SLO; NaN without any."""
     let_in = [r for r in records if r.outcome in ("done", "failed")]
     return sum(slo.kept(r) for r in let_in) / len(let_in) if let_in else math.nan
 
 
 def began_within(trial: Trial, begin: float, end: float) -> list[Record]:
-    """Return the sessions that were let in between two times (s since the trial's begin)."""
+    """Return the sessions that were admitted between two times (s since the trial's begin)."""
     first = min((r.began for r in trial.offered), default=0.0)
     return [r for r in trial.ended if begin <= r.began - first < end]
 
@@ -41,7 +41,7 @@ def refused_clients(records: Iterable[Record]) -> int:
 
 
 def waits(records: Iterable[Record]) -> list[float]:
-    """Return the seconds from each client's first handshake to the one that let it in."""
+    """Return the seconds from each client's first handshake to the accepted one."""
     first: dict[str, float] = {}
     found = []
     for record in sorted(records, key=lambda r: r.began):

@@ -1,7 +1,7 @@
 """Machines that decode chunks, in simulated time.
 
-Two laws of waiting, so that what is tuned on one is not a property of it: a batching worker,
-as ours are, and processors shared by all requests, as a CPU is. Speeds change in mid-run.
+There are two queueing models, so that tuning does not fit only one of them: a batching worker,
+like ours, and processors that all requests share, like a CPU. Speeds change in mid-run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Done = Callable[[], None]
-# Path of a chunk beside the machine (frontend, network, processor), in seconds.
+# Time of a chunk outside of the machine (frontend, network, processor), in seconds.
 _PATH_SECONDS = 0.015
 # Service times of the demo graph differ by about a third from chunk to chunk (lengths of texts),
-# and by half from session to session (lengths of segments): with that, the shares of sessions
-# inside the SLO at the capacity and 14% and 32% above it are about those of the demo graph.
+# and by half from session to session (lengths of segments). With these values, the shares of
+# sessions inside the SLO at the capacity and 14% and 32% above it are close to the demo graph's.
 CHUNK_SPREAD, SESSION_SPREAD = 0.35, 0.5
-# About every so many seconds something else has the machine for a moment.
+# At about this interval, other work occupies the machine for a moment.
 _HICCUP_EVERY_SECONDS, _HICCUP_SECONDS = 15.0, (0.03, 0.15)
 
 
@@ -34,11 +34,11 @@ class Simulation:
         self._number = itertools.count()
 
     def at(self, when: float, call: Callable[[], None]) -> None:
-        """Call at that time, or at once if it is over."""
+        """Call at that time, or at once if it has passed."""
         heapq.heappush(self._calendar, (max(when, self.now), next(self._number), call))
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call so much later."""
+        """Call after a delay."""
         self.at(self.now + seconds, call)
 
     def run(self, until: float) -> None:
@@ -66,7 +66,7 @@ def spread(dice: random.Random, sigma: float) -> float:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Seconds of one pass: `each` per chunk beside the others, `fixed` whatever it has."""
+    """Seconds of one pass: `fixed` for any batch, and `each` for every chunk."""
 
     fixed: float = 0.012
     each: float = 0.015
@@ -91,7 +91,7 @@ class Batching:
         self._begin()
 
     def lose(self, workers: int, seconds: float) -> None:
-        """So many workers are away for that time."""
+        """Make that number of workers unavailable for a time."""
         self._dead += workers
 
         def back() -> None:

@@ -51,7 +51,7 @@ class Offering:
         return asyncio.run(all_of_them())
 
     def normal_after(self, tenant: str, *, most: float = 60.0) -> tuple[float, Record]:
-        """Return the seconds until a new client is let in, and its session.
+        """Return the seconds until a new client is admitted, and its session.
 
         Raises Failed if none is within `most` seconds.
         """
@@ -64,7 +64,7 @@ class Offering:
         return await run_trial(load, planner, stream.run, target)
 
     async def _witness(self, tenant: str, most: float) -> tuple[float, Record]:
-        """Try to open a session until one is let in, without regard to Retry-After."""
+        """Try to open a session until one is admitted, without regard to Retry-After."""
         plan = Planner(_WITNESS, next(self._seeds)).next()
         loop = asyncio.get_running_loop()
         began = loop.time()

@@ -80,7 +80,7 @@ def floods(run: Run, graph: Graph) -> None:
         found = {
             f"overload_slo_share_{times}x": trial.slo_share,
             f"overload_goodput_share_{times}x": goodput,
-            # A client that is let in and then waits for its text does not count as normal.
+            # A client that is admitted and then waits for its text does not count as normal.
             f"normal_after_{times}x_s": seconds if trial.load.slo.kept(witness) else math.inf,
         }
         run.publish(found, trial.invalid)
@@ -99,8 +99,8 @@ def speeds(run: Run, graph: Graph) -> None:
         await asyncio.sleep(phase)
 
     trial = offering.run([Offer(FLOOD, 3 * _capacity(run))], 3 * phase, change)[0]
-    # Sessions that were let in before the machine became slower were let in rightly; the longest of
-    # them ends `longest` seconds later.
+    # Sessions that were admitted before the machine became slower were admitted correctly; the
+    # longest of them ends `longest` seconds later.
     longest = min(SCALES[run.size].lengths[1], phase / 2)
     between = {
         "slower_at_once_slo_share": (phase, phase + longest),

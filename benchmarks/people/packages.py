@@ -19,7 +19,7 @@ def flite() -> tuple[Path, dict[str, str]]:
 
 
 def calls() -> Path:
-    """Return the folder of the same person's sentences, as telephones say them: WAV at 8 kHz."""
+    """Return the folder of the same person's sentences at telephone quality: WAV at 8 kHz."""
     root = unpacked("asterisk-wav", _CALLS)
     (digits,) = root.rglob("digits")
     return digits.parent

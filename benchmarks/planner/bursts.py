@@ -1,4 +1,4 @@
-"""Arrivals that are hard to foresee, as shapes: noise, bursts, and days unlike the one before."""
+"""Shapes of arrivals that are hard to predict: noise, bursts, and days unlike the one before."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def self_similar(seconds: Series, chance: np.random.Generator) -> Series:
 
 
 def regimes(seconds: Series, chance: np.random.Generator) -> Series:
-    """A level that changes within minutes to any other, some times a day, and then stays."""
+    """A level that changes to any other within minutes, several times a day, and then stays."""
     course, at, level = np.empty_like(seconds), 0.0, 0.4
     while at < seconds[-1]:
         until = at + chance.exponential(_REGIME_SECONDS)
@@ -67,7 +67,7 @@ def regimes(seconds: Series, chance: np.random.Generator) -> Series:
 
 
 def missing_nights(seconds: Series, chance: np.random.Generator) -> Series:
-    """A diurnal service of which some nights, and with them the morning's rise, are missing."""
+    """A diurnal service that lacks some nights, and with them the morning's rise."""
     course = diurnal(seconds, chance)
     for day in range(1, round(seconds[-1] / _DAY) + 1):
         if chance.random() < 0.5:

@@ -17,15 +17,15 @@ from auricle.load.reports import PoolObservation, ServiceObservation
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 POOLS = ("encode", "pd")
-# Until a worker that is asked for serves (image there, weights in the page cache).
+# From the order of a worker until it serves (image present, weights in the page cache).
 START_SECONDS = {"encode": 40.0, "pd": 120.0}
-# A worker told to go serves on until its last segment ends.
+# A worker that is being stopped serves until its last segment ends.
 DRAIN_SECONDS = 30.0
 # Waits at the knee: the profile's, and how a worker's queue grows towards it.
 RESPONSE_LIMIT = {"encode": 0.05, "pd": 0.1}
 _ROOM = 0.9
 _MOST_RESPONSE = 4.0
-# Signals are of the last reports: this much noise, a report old, whoever reads them.
+# Every controller reads signals that are one report old and have this much noise.
 _NOISE = 0.02
 _WORST_SECONDS = 300.0
 
@@ -88,7 +88,7 @@ class _Pool:
             self.starting.append(step + until_ready)
         while self.replicas > replicas:
             if self.starting:
-                self.starting.pop()  # it has served nobody yet
+                self.starting.pop()  # it has served no session yet
             else:
                 self.ready -= 1
                 self.draining.append(step + round(DRAIN_SECONDS / STEP_SECONDS))
@@ -97,7 +97,7 @@ class _Pool:
         return self.ready * self._capacity(step)
 
     def wait(self, demand: float, step: int) -> float:
-        """Of queued work at this demand; the limit is reached at the knee."""
+        """Return the wait of queued work at this demand; it reaches the limit at the knee."""
         busy = demand / max(self.room(step), 1e-9)
         if busy < 1:
             return RESPONSE_LIMIT[self.name] * busy * (1 - _ROOM) / (1 - _ROOM * busy)
@@ -112,9 +112,9 @@ def run(
     real_capacity: float | Callable[[int], float] = 1.0,
     seed: int = 0,
 ) -> Run:
-    """The trace under a controller that decides every `step_seconds`.
+    """Run the trace under a controller that decides every `step_seconds`.
 
-    From the first scored step on workers carry `real_capacity`: so far the profile was right.
+    From the first scored step on workers carry `real_capacity`; until then the profile is right.
     """
     chance = np.random.default_rng(seed)
 
@@ -139,12 +139,12 @@ def run(
         shares = {n: p.room(step) / demands[n][step] for n, p in pools.items()}
         share[step] = min(1.0, *shares.values())
         for name, pool in pools.items():
-            # A session that is not let in asks nothing of either pool.
+            # A session that is not admitted adds no demand to either pool.
             pool.recent.append(demands[name][step] * share[step])
         paid[step] = sum(pool.paid for pool in pools.values())
         if step % every:
             continue
-        # What another pool has no room for does not reach this one.
+        # Demand that another pool cannot serve does not reach this one.
         seen = {
             name: _observe(
                 pool,

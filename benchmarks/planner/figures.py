@@ -45,7 +45,7 @@ def ours(
 
 
 def wrong_mix(step: int) -> float:
-    """What a worker carries if the profile has one unit of work too dear and another too cheap.
+    """Return a worker's capacity if the profile rates one unit of work too dear, another too cheap.
 
     As the mix of units changes over the day, capacity moves between 0.85 and 1.15.
     """
@@ -55,7 +55,7 @@ def wrong_mix(step: int) -> float:
 def play(trace: Trace, gpus: float, name: str = "", folder: Path | None = None) -> Played:
     """Run the trace under the planner, all HPAs of the grid, static sizing and the bound.
 
-    What the HPAs played before is taken from `folder`, where it lies by `name`.
+    Earlier scores of the HPAs are read from `folder`, where they are stored by `name`.
     """
     hpa = kept(folder, f"{name}-hpa", RIVALS, lambda: hpa_scores(trace))
     static = peak_sizing(trace)
@@ -73,7 +73,7 @@ def play(trace: Trace, gpus: float, name: str = "", folder: Path | None = None) 
 def best_hpa(played: Sequence[Played]) -> tuple[float, float]:
     """Return the HPA with the fewest GPU-hours that holds the SLO on all traces."""
     good = [how for how in HPA_GRID if all(p.hpa[how].slo >= min(SLO, p.ours.slo) for p in played)]
-    # Of none that does, the one that comes nearest.
+    # If none does, the one that comes closest.
     if not good:
         return max(HPA_GRID, key=lambda how: min(p.hpa[how].slo for p in played))
     return min(good, key=lambda how: sum(p.hpa[how].gpu_hours / p.bound_hours for p in played))

@@ -48,7 +48,7 @@ COURSES = {"full": _FULL, "quick": _FULL, "smoke": Course(2.0, 6.0, 14.0, (2.0, 
 
 @dataclass(frozen=True)
 class Step:
-    """One decision about one pool; `demand` is in workers that carry 1, `carries` what one does."""
+    """One decision about one pool; `demand` is in workers of capacity 1, `carries` per worker."""
 
     pool: str
     was: int
@@ -111,7 +111,7 @@ def not_needed(steps: Sequence[Step]) -> int:
     """Count ordered workers that the demand of the next step did not need."""
     count = 0
     for pool in _POOLS:
-        # An order at the very end was for demand that never came.
+        # An order at the very end was for demand that never arrived.
         end = Step(pool, 0, 0, 0.0, 1.0)
         for ordered, after in pairwise([*(s for s in steps if s.pool == pool), end]):
             needed = math.ceil(after.demand / after.carries - _ROUNDING)

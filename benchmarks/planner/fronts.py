@@ -55,7 +55,7 @@ class Front:
 def front(trace: Trace, gpus: float, name: str = "", folder: Path | None = None) -> Front:
     """Sweep both on one trace. The HPA is tuned on the very trace it is scored on.
 
-    What was played before is taken from `folder`, where it lies by `name`.
+    Earlier scores are read from `folder`, where they are stored by `name`.
     """
     hpa = kept(folder, f"{name}-hpa", RIVALS, lambda: hpa_scores(trace))
     own = [
@@ -82,7 +82,7 @@ def figures(fronts: Sequence[Front]) -> dict[str, float]:
 
 
 def row(found: Front) -> dict[str, Any]:
-    """Return what the result file keeps of one front."""
+    """Return one front as it is stored in the result file."""
     best = [h.gpu_hours for h in found.hpa if h.slo >= found.chosen.slo]
     return {
         "trace": found.name,

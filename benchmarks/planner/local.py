@@ -139,7 +139,7 @@ def _uncovered(record: Record) -> int:
         if event.final and event.begins is not None and event.covered is not None:
             wrong += abs(event.begins - ends_at)
             ends_at = event.covered
-    # The protocol speaks in milliseconds, rounded down.
+    # The protocol reports milliseconds, rounded down.
     length = len(record.plan.pcm) * 1000 // SAMPLE_RATE / 1000
     return round((wrong + abs(length - ends_at)) * SAMPLE_RATE)
 

@@ -1,4 +1,4 @@
-"""A trace from a CSV file: (seconds or ISO time, sessions or arrivals), whatever its steps."""
+"""A trace from a CSV file: (seconds or ISO time, sessions or arrivals), with any steps."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SHAPE = SHAPES["flash"]
 
 
 class TraceError(ValueError):
-    """The file is no trace; says which line is wrong and what would be right."""
+    """The file is not a trace; the message names the wrong line and the correction."""
 
 
 def read_trace(file: Path, gpus: float, seed: int = 0) -> Trace:
-    """Read the file and scale it so that its peak takes about so many GPUs.
+    """Read the file and scale it so that its peak takes about `gpus` GPUs.
 
-    The first day is for learning, or the first quarter of what is shorter than four days.
+    The first day is for learning; in a file of less than four days, the first quarter is.
     Raises TraceError.
     """
     what, seconds, counts = _rows(file)
@@ -51,7 +51,7 @@ def read_trace(file: Path, gpus: float, seed: int = 0) -> Trace:
 
 
 def _rows(file: Path) -> tuple[str, Series, Series]:
-    """Return what is counted, seconds from the first row, and the counts."""
+    """Return the name of the counted column, seconds from the first row, and the counts."""
     try:
         lines = list(csv.reader(file.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError) as error:

@@ -14,10 +14,11 @@ from auricle.load.reports import PoolObservation, ServiceObservation
 from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS, Run, Score, run
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
-# Of the time at the knee, what a request takes by itself.
+# The share of a request's time at the knee that is its own work, without waiting.
 _WORK_SHARE = 0.3
 _LEAST_BUSY = 0.01
-# What an operator can turn: the queue aimed at (of that at the knee), how slowly to shrink.
+# An operator's settings: the target queue, as a share of the queue at the knee, and the window (s)
+# that delays shrinking.
 HPA_GRID = tuple(product((0.25, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5), (60.0, 120.0, 300.0)))
 _HPA_STEP_SECONDS = 20.0
 
@@ -52,16 +53,16 @@ def peak_sizing(trace: Trace, capacity: float = 1.0) -> Static:
 class Hpa:
     """Kubernetes' HorizontalPodAutoscaler on the queue of each pool's workers.
 
-    Its algorithm: desired = ceil(replicas · metric ÷ target), nothing within 10%, pods that
-    are starting count as idle when scaling up, and of the wishes of the last
-    `window_seconds` the largest holds (https://kubernetes.io/docs/concepts/workloads/
+    Its algorithm: desired = ceil(replicas · metric ÷ target), no change within 10%, pods that
+    are starting count as idle when scaling up, and the largest recommendation of the last
+    `window_seconds` applies (https://kubernetes.io/docs/concepts/workloads/
     autoscaling/horizontal-pod-autoscale/#algorithm-details).
     """
 
     _TOLERANCE = 0.1
 
     def __init__(self, target: float, window_seconds: float) -> None:
-        """`target` is the queue aimed at, as a share of that at the knee."""
+        """`target` is the desired queue, as a share of the queue at the knee."""
         self._target = target
         self._window = window_seconds
         self._wishes: dict[str, deque[tuple[float, int]]] = {pool: deque() for pool in POOLS}
@@ -98,25 +99,28 @@ def hpa_scores(trace: Trace) -> tuple[Score, ...]:
 
 
 def _queue(name: str, pool: PoolObservation) -> float:
-    """Requests waiting and in work per worker, 1 at the knee: by Little's law what arrives
-    times how long it stays, of which a part is work even where nobody waits."""
+    """Return the waiting and running requests per worker; 1 at the knee.
+
+    By Little's law, it is the arrival rate times the time in the system. Part of that time is work,
+    even if no request waits.
+    """
     stays = _WORK_SHARE + (1 - _WORK_SHARE) * pool.response / RESPONSE_LIMIT[name]
     return max(pool.utilisation, _LEAST_BUSY) * stays
 
 
 def clairvoyant_hours(trace: Trace, slo: float, capacity: float = 1.0) -> float:
-    """A bound from below on the GPU-hours that hold the SLO over the scored days.
+    """Return a lower bound on the GPU-hours that hold the SLO over the scored days.
 
-    For each pool by itself (so both together can only be dearer): the k-th worker serves what
-    is between k-1 and k of the demand. Whether it is worth having at a time, given what a
-    start costs, is decided for every k by dynamic programming at a price for sessions
-    served; the best price gives the Lagrangian dual, which no schedule can beat.
+    Each pool is bounded by itself, so both together can only cost more. The k-th worker serves the
+    demand between k-1 and k. At a given price for served sessions, dynamic programming decides for
+    every k when that worker is worth its cost and the cost of its start. The best price gives the
+    Lagrangian dual, which no schedule can beat.
     """
     return sum(_pool_bound(trace, pool, slo, capacity) for pool in POOLS)
 
 
 def _pool_bound(trace: Trace, pool: str, slo: float, capacity: float) -> float:
-    every = 3  # half minutes; the mean demand of each, which only makes it easier
+    every = 3  # half minutes; their mean demand, which can only lower the bound
     demand = _means(trace.demand(pool)[trace.scored_from :], every) / capacity
     weight = _means(trace.speaking[trace.scored_from :], every)
     weight = weight / weight.sum()
@@ -140,7 +144,7 @@ def _pool_bound(trace: Trace, pool: str, slo: float, capacity: float) -> float:
 
 
 def _best(served: Series, price: float, hours: float, start: float) -> float:
-    """The most that `price` · served - cost can be, over all schedules of all levels."""
+    """Return the maximum of `price` · served - cost over all schedules of all levels."""
     on = np.zeros(served.shape[1])
     off = np.zeros(served.shape[1])
     gain = price * served - hours

@@ -1,7 +1,7 @@
-"""Arrivals over days, and what they ask of each pool. Seeded; nothing here is measured.
+"""Arrivals over days, and their demand on each pool. Seeded; nothing here is measured.
 
-Sessions come by chance (Poisson) at a rate that follows the trace's shape, and leave by
-chance; who speaks is chance too. Small services are therefore noisy, large ones smooth.
+Sessions arrive at random (Poisson) at a rate that follows the trace's shape, and end at random;
+speech within them is random too. Small services are therefore noisy, large ones smooth.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _DAYS = 3  # the first is for learning and is not scored
 SCORED_FROM = round(_DAY / STEP_SECONDS)
 
 # Speaking sessions that one worker carries at its knee, for speech of the usual kind
-# (segments of 6 s, English at 3 tokens a second). Assumed, of an H100's order: what
-# `auricle profile` finds on the machine at hand takes its place in a deployment.
+# (segments of 6 s, English at 3 tokens a second). They are assumptions of the order of an H100's
+# values; a deployment uses the values that `auricle profile` measures on its machine.
 ENCODE_CARRIES, PD_CARRIES = 320.0, 96.0
 
 
@@ -33,11 +33,11 @@ class Trace:
     speaking: Series
     encode: Series
     pd: Series
-    # What lies before this step is for learning.
+    # Steps before this one are for learning.
     scored_from: int = SCORED_FROM
 
     def demand(self, pool: str) -> Series:
-        """Of a pool, in workers."""
+        """Return the demand on a pool, in workers."""
         return self.encode if pool == "encode" else self.pd
 
 
@@ -45,9 +45,9 @@ class Trace:
 class Shape:
     """A kind of service. `course(seconds, chance)` is the share of the peak's sessions.
 
-    `speaks` is the share of sessions in which somebody speaks; segments of few seconds cost
-    the encoder less (windows stay short) and the decoder more (more segments end);
-    `tokens` a second grow by `more_tokens` in the second half of the day (other languages).
+    `speaks` is the share of open sessions that contain speech at a time. Segments of few seconds
+    cost the encoder less (windows stay short) and the decoder more (more segments end).
+    Tokens per second grow by `more_tokens` in the second half of the day (other languages).
     """
 
     course: Callable[[Series, np.random.Generator], Series]
@@ -115,11 +115,11 @@ SHAPES = {
 
 
 def _costs(shape: Shape, seconds: Series) -> tuple[Series, Series]:
-    """Of one speaking session in workers: (encode, PD)."""
-    # Until a segment is 8 s long its window grows and is attended to anew at every chunk.
+    """Return the cost of one speaking session in workers: (encode, PD)."""
+    # Until a segment is 8 s long its window grows and is attended to again at every chunk.
     grown = min(shape.segment_seconds, 8.0) / 6.0
     encode = (0.6 + 0.4 * grown) / ENCODE_CARRIES
-    # One final more for each segment; and the transcript so far is prefilled at every chunk.
+    # Each segment has one final, and the transcript so far is prefilled at every chunk.
     finals, prefix = 0.8 / shape.segment_seconds, 0.02 * shape.segment_seconds
     later = 1 / (1 + np.exp(-(_hour(seconds) - 13)))
     tokens = 1 + shape.more_tokens * later
@@ -145,7 +145,7 @@ def shaped(name: str, shape: Shape, gpus: float, chance: np.random.Generator) ->
 def spoken(name: str, shape: Shape, sessions: Series, chance: np.random.Generator) -> Trace:
     """The demand of open sessions on the pools, with speech of this shape."""
     encode, pd = _costs(shape, np.arange(len(sessions)) * STEP_SECONDS)
-    # What people say at a time goes together a little (news, a topic of the day).
+    # Speech is slightly correlated across sessions (news, a topic of the day).
     drift = np.clip(_wander(len(sessions), chance), -0.15, 0.15)
     share = np.clip(shape.speaks * (1 + drift), 0, 1)
     speaking = chance.binomial(sessions.astype(np.int64), share).astype(np.float64)
@@ -154,7 +154,7 @@ def spoken(name: str, shape: Shape, sessions: Series, chance: np.random.Generato
 
 
 def _population(expected: Series, lasts: float, chance: np.random.Generator) -> Series:
-    """Births and deaths by chance whose expectation is `expected`; sessions last so long."""
+    """Return random births and deaths with mean `expected`; sessions last `lasts` seconds."""
     change = np.gradient(expected)
     leaving = STEP_SECONDS / lasts
     net = change + expected * leaving

@@ -1,17 +1,17 @@
-"""Ordinary speech with real weights, by every way in and by what others use.
+"""Ordinary speech with real weights, by every protocol and by other implementations.
 
     python -m benchmarks.real_speech --model DIR_OR_NAME --ctranslate2 DIR --out FILE
         [--quick | --smoke] [--only WAY …] [--sets SET …] [--minutes N] [--resume]
         [--settings Processor.padding=full …]
 
-Each set of recordings is heard by each way that the plan (`units.py`) has for it: by POST, by what
-`auricle transcribe` sends, live and as fast as the server takes it without skipping a grid point,
-and live in real time, which is where latencies are from; by faster-whisper with the same weights
-(`make peers-env`), by transformers, and by transformers with the segments that POST found
-(`offline`). The file holds the results of several checkpoints, and keeps those that are not
-measured again; with `--resume` none is. Without `--ctranslate2` faster-whisper is left out. Two
-hours on two cores for tiny.en; `--quick` hears two minutes of each set. `--smoke` makes a
-checkpoint of random weights, and says only whether it runs.
+Each set of recordings is transcribed in each way that the plan (`units.py`) has for it: by POST; by
+the requests of `auricle transcribe`; live, as fast as the server takes it without skipping a grid
+point; live in real time, to measure latencies; by faster-whisper with the same weights
+(`make peers-env`); by transformers; and by transformers with the segments that POST found
+(`offline`). The file holds the results of several checkpoints, and keeps results that are not
+measured again; with `--resume` it keeps all. Without `--ctranslate2` faster-whisper is left out.
+Takes two hours on two cores for tiny.en; `--quick` transcribes two minutes of each set. `--smoke`
+makes a checkpoint of random weights, and only tests whether it runs.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _CONFIG = "configs/whisper.yaml"
 _WORK = ROOT / "build/real-speech"
 _MINUTES = {"full": 1e6, "quick": 2.0, "smoke": 0.2}
 _AT_ONCE = 3
-# Nobody yields to anybody: a session ahead of real time would skip grid points.
+# Sessions do not yield to each other: a session ahead of real time would skip grid points.
 _NOT_AHEAD = "--Frontend.ahead_seconds=1000000"
-# Answers of random weights have no end, so that none would be shown.
+# Answers of random weights do not end, so the loop guard would drop all of them.
 _RANDOM = ("--Processor.loop_guard=false",)
 _CHUNK_MS = {"live": None, "live_640": 640, "live_2560": 2560}
 _CODES = {"English": "en", "Spanish": "es", "French": "fr", "Italian": "it", "Russian": "ru"}
@@ -64,7 +64,7 @@ class Asked:
     multilingual: bool
 
     def language(self, spoken: Spoken) -> str | None:
-        """Return the language to name; checkpoints of English alone are told none."""
+        """Return the language to request; None for checkpoints of English alone."""
         return spoken.language if self.multilingual else None
 
 
@@ -118,7 +118,7 @@ def _of_peer(subject: Process, way: str, name: str, asked: Asked, posted: Unit |
 
 
 def _kind(way: str) -> str:
-    """Return what hears it: a server as delivered or in no hurry, or a peer."""
+    """Return the process for a way: a server as delivered, one with `_NOT_AHEAD`, or a peer."""
     if way in SERVED or way == REAL_TIME:
         return REAL_TIME if way == REAL_TIME else "served"
     return "faster_whisper" if way.startswith("faster_whisper") else "transformers"
@@ -128,7 +128,7 @@ def _kind(way: str) -> str:
 def _server(kind: str, asked: Asked) -> Iterator[Server]:
     how = AS_DELIVERED if kind == REAL_TIME else (_NOT_AHEAD,)
     with serving(f"--Common.model={asked.model}", *how, *asked.settings, config=_CONFIG) as server:
-        # The first of all sessions finds caches cold.
+        # A warm-up, because the first session finds cold caches.
         asyncio.run(_served(server.url, "post", asked, corpus.recordings("people")[0]))
         yield server
 
@@ -136,7 +136,7 @@ def _server(kind: str, asked: Asked) -> Iterator[Server]:
 def _measured(
     wanted: Sequence[tuple[str, str]], asked: Asked, known: dict[tuple[str, str], Unit]
 ) -> Iterator[tuple[tuple[str, str], Unit]]:
-    """Yield each unit once it is heard; what hears it is started once for all of a kind."""
+    """Yield each unit once it is measured; all units of a kind share one process."""
     order = ("served", REAL_TIME, "faster_whisper", "transformers")
     by_kind = sorted(wanted, key=lambda one: order.index(_kind(one[0])))
     for kind, group in groupby(by_kind, key=lambda one: _kind(one[0])):
@@ -154,7 +154,7 @@ def _measured(
 
 
 def _measure(asked: Asked, wanted: list[tuple[str, str]], out: Path, label: str) -> None:
-    """Write each unit's result as it comes, and the figures of all."""
+    """Write each unit's result once it is measured, and the figures of all."""
     result: dict[str, Any] = {"models": {}} | harness.read(out)
     mine = result["models"].setdefault(label, {"units": {}, "figures": {}})
     known = {_key(name): Unit.of(plain) for name, plain in mine["units"].items()}

@@ -1,6 +1,7 @@
-"""The same speech as it comes: in noise, among other voices, by telephone; and audio without words.
+"""The same speech in noise, among other voices and by telephone; and audio without words.
 
-Levels of noise are below that of the speech where it is louder than a hundredth of its peak.
+Levels of noise are relative to the level of the speech where it is louder than a hundredth of its
+peak.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from models.training.packages import unpacked
 
 _TELEPHONE_RATE = 8_000
 _MU = 255.0
-_VOICES = 8  # that babble has
-_CROWD = 24  # of which no word can be understood, and which speaks backwards
+_VOICES = 8  # in babble
+_CROWD = 24  # voices of a crowd, which are played backwards so that no word is intelligible
 _MUSIC = ("asterisk-moh-opsound-g722",)
 _DTMF = ((697, 1209), (697, 1336), (697, 1477), (770, 1209), (852, 1336), (941, 1477))
-_LOUDNESS = 0.05  # RMS of what has no words
+_LOUDNESS = 0.05  # RMS of audio without words
 Condition = Callable[[Spoken, Samples], Samples]
 
 
 def white(snr: float) -> Condition:
-    """White noise so many dB below the speech."""
+    """Return a condition that adds white noise `snr` dB below the speech."""
 
     def add(spoken: Spoken, samples: Samples) -> Samples:
         noise = _dice(spoken).standard_normal(len(samples)).astype(np.float32)
@@ -36,7 +37,7 @@ def white(snr: float) -> Condition:
 
 
 def babble(snr: float) -> Condition:
-    """Other voices at once, so many dB below the speech."""
+    """Return a condition that adds other voices at once, `snr` dB below the speech."""
 
     def add(spoken: Spoken, samples: Samples) -> Samples:
         others = [one.pcm for one in _voices() if one.name != spoken.name]
@@ -46,7 +47,7 @@ def babble(snr: float) -> Condition:
 
 
 def telephone(_: Spoken, samples: Samples) -> Samples:
-    """8 kHz in µ-law, as G.711 has it."""
+    """Return the audio after 8 kHz µ-law, as in G.711."""
     narrow = resample_poly(samples, 1, SAMPLE_RATE // _TELEPHONE_RATE)
     wide = resample_poly(_mu_law(np.clip(narrow, -1, 1)), SAMPLE_RATE // _TELEPHONE_RATE, 1)
     found: Samples = wide[: len(samples)].astype(np.float32)
@@ -77,7 +78,7 @@ def mixed(speech: Samples, noise: Samples, snr: float) -> Samples:
 
 
 def without_words(seconds: float) -> Iterator[Spoken]:
-    """Yield audio in which nobody says a word, of each kind so long."""
+    """Yield audio without words, `seconds` of each kind."""
     count = int(seconds * SAMPLE_RATE)
     for name, make in _WORDLESS.items():
         samples = make(count, np.random.default_rng(sum(name.encode())))
@@ -93,13 +94,13 @@ def _white(count: int, dice: np.random.Generator) -> Samples:
 
 
 def _brown(count: int, dice: np.random.Generator) -> Samples:
-    """As wind or an engine."""
+    """Return brown noise, like wind or an engine."""
     spectrum = np.fft.rfft(dice.standard_normal(count))
     return _loud(np.fft.irfft(spectrum / np.maximum(np.arange(len(spectrum)), 20), count))
 
 
 def _tones(count: int, dice: np.random.Generator) -> Samples:
-    """Keys of a telephone, beeps and hum, with pauses."""
+    """Return telephone key tones, beeps and hum, with pauses."""
     found = np.zeros(count, np.float32)
     at = 0
     while at < count:
@@ -113,7 +114,7 @@ def _tones(count: int, dice: np.random.Generator) -> Samples:
 
 
 def _music(count: int, _: np.random.Generator) -> Samples:
-    """Pieces that are played on hold, from their middles."""
+    """Return hold music, from the middle of each piece."""
     files = sorted(unpacked("asterisk-moh", _MUSIC, alone=True).rglob("*.g722"))
     each = -(-count // len(files))
     parts = []

@@ -1,4 +1,4 @@
-"""Recordings whose text is known, out of packages: made at the first use, kept below build/.
+"""Recordings with known texts, from packages: made at the first use, kept below build/.
 
 `people`: LibriVox' Sense and Sensibility and playing cards (Debian's pocketsphinx-testdata), A Tale
 of Two Cities and a line of Beckett's (PyPI's moonshine-voice), and sentences of an actress
@@ -51,16 +51,16 @@ _READ = {
     "beckett": "Ever tried. Ever failed. No matter. Try again. Fail again. Fail better.",
 }
 _NEURAL_WORDS = 3_100
-_LENGTHS = (15.0, 40.0)  # s, of what is joined
+_LENGTHS = (15.0, 40.0)  # s, of a joined recording
 _PAUSES = (0.4, 1.4)  # s, between two sentences; some end a segment
 _AROUND = 0.3  # s of silence before and after
-_LANGUAGE_WORDS = 1_000  # of each, and a recording more
+_LANGUAGE_WORDS = 1_000  # of each, exceeded by less than a recording
 Samples = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """Audio at 16 kHz, what is said in it, and in which language."""
+    """Audio at 16 kHz, its text, and its language."""
 
     name: str
     pcm: Int16
@@ -74,7 +74,7 @@ class Spoken:
 
     @property
     def words(self) -> int:
-        """How many are said."""
+        """The number of spoken words."""
         return len(self.text.split())
 
 
@@ -150,7 +150,7 @@ def _piper() -> Any:
 def _emma() -> list[str]:
     """Return the lines of the novel's first chapter and those after it."""
     (data,) = unpacked("janeaustenr", _AUSTEN, alone=True).rglob("data/Rdata.rdb")
-    # Of R's database of objects, the first: its length, then zlib's stream.
+    # The first object of R's database: its length, then a zlib stream.
     lines = list(texts.r_strings(zlib.decompressobj().decompress(data.read_bytes()[4:])))
     return lines[lines.index("CHAPTER I") + 1 :]
 

@@ -3,7 +3,7 @@
     python -m benchmarks.real_speech.exact --model DIR --out FILE [--quick | --smoke]
 
 Every segment of people and of the neural voice is encoded by our encoder and decoded by our vLLM
-engine, its embeddings in a landing slab: without drafts, with drafts of which the end is wrong, and
+engine, its embeddings in a landing slab: without drafts, with drafts that have a wrong end, and
 with the first half of its text forced. Stock vLLM encodes and decodes the same audio, from the same
 prompt, in a process of its own. Then the same segments are encoded before cached silence. In one
 process, without a network. Half an hour on two cores for tiny.en, `--quick` three minutes.
@@ -48,7 +48,7 @@ _WRONG = 3  # last tokens of a draft
 
 @dataclass(frozen=True)
 class Segment:
-    """A segment's tokens by whom and how, and its texts before silence of both kinds."""
+    """A segment's tokens by engine and method, and its texts with full and with cached silence."""
 
     recording: str
     stock: list[int]

@@ -1,4 +1,4 @@
-"""Figures of METRICS.md, "Real speech", from what was said and what was heard."""
+"""Figures of METRICS.md, "Real speech", from reference texts and transcripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.real_speech.scoring import difference, interval, points, scored
 from benchmarks.real_speech.units import REAL_TIME, SETS, WORDLESS, Unit
 from benchmarks.words import Errors
 
-# The first less the second, on each set that both heard.
+# The first minus the second, on each set that both transcribed.
 _DIFFERENCES = (
     ("post", "faster_whisper"),
     ("command_line", "faster_whisper"),
@@ -23,7 +23,7 @@ _DIFFERENCES = (
 )
 _FASTER_WHISPERS = ("faster_whisper", "faster_whisper_vad")
 Units = Mapping[tuple[str, str], Unit]
-Texts = Mapping[str, tuple[str, str]]  # by recording: what is said, and in which language
+Texts = Mapping[str, tuple[str, str]]  # by recording: its text and its language
 Scores = dict[str, Errors]
 
 
@@ -58,13 +58,13 @@ def _scores(unit: Unit, texts: Texts) -> Scores:
 
 
 def _best(scores: Mapping[tuple[str, str], Scores], name: str) -> Scores | None:
-    """Return what faster-whisper heard with voice activity or without, whichever is better."""
+    """Return faster-whisper's scores with voice activity or without, whichever are better."""
     found = [scores[way, name] for way in _FASTER_WHISPERS if (way, name) in scores]
     return min(found, key=lambda rows: points(list(rows.values())), default=None)
 
 
 def compared(name: str, ours: Scores, theirs: Scores) -> dict[str, float]:
-    """Return a difference in points with its interval, on the recordings that both heard."""
+    """Return a difference in points with its interval, on the recordings that both transcribed."""
     both = [recording for recording in ours if recording in theirs]
     a, b = [ours[recording] for recording in both], [theirs[recording] for recording in both]
     return {f"wer_{name}": points(a) - points(b)} | _between(f"wer_{name}", difference(a, b))
@@ -75,7 +75,7 @@ def _between(name: str, bounds: tuple[float, float] | None) -> dict[str, float]:
 
 
 def invented(way: str, unit: Unit) -> dict[str, float]:
-    """Return the words that were written where nobody says any."""
+    """Return the number of words that were written for audio without words."""
     by_kind = {row.name: float(len(row.text.split())) for row in unit.rows}
     return {
         f"invented_words_{way}": sum(by_kind.values()),
@@ -85,7 +85,7 @@ def invented(way: str, unit: Unit) -> dict[str, float]:
 
 
 def latencies(unit: Unit) -> dict[str, float]:
-    """Return when the words of sessions in real time came."""
+    """Return the latencies of sessions in real time."""
     first = [row.first for row in unit.rows if row.first is not None]
     final = [1000 * row.final for row in unit.rows if row.final is not None]
     found = {

@@ -1,4 +1,4 @@
-"""One session in real time, as at a microphone: when its words come, and what it costs."""
+"""One session in real time, as at a microphone, and the latencies of its text."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class _Session:
         self.stopped = time.monotonic()
 
     def text(self, shown: str) -> None:
-        """Text came."""
+        """Note text that is shown."""
         if shown.strip() and self.first is None:
             self.first = time.monotonic()
 
 
 async def timed(url: str, pcm: Int16, language: str | None) -> Timed:
-    """Say a recording in real time, up to where its speech ends."""
+    """Stream a recording in real time, up to the end of its speech."""
     onset, end = speech(pcm)
     pcm = pcm[: int((end + _AFTER) * SAMPLE_RATE)]
     session = _Session()
@@ -78,7 +78,7 @@ async def timed(url: str, pcm: Int16, language: str | None) -> Timed:
 
 
 def speech(pcm: Int16) -> tuple[float, float]:
-    """Return between which seconds the model of voice activity hears speech; all if it does not."""
+    """Return start and end (s) of the speech that voice activity finds; of all audio if none."""
     state = VoiceState()
     (found,) = VoiceActivityModel().probabilities([(state, state.frames(pcm, last=True))])
     (heard,) = np.nonzero(found >= _SPEECH)

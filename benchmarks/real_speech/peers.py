@@ -1,4 +1,4 @@
-"""What others do with the same weights, each in a process that hears one recording at a time.
+"""Other implementations with the same weights, each in a process for one recording at a time.
 
 faster-whisper runs in an environment of its own (`make peers-env`), transformers and stock vLLM in
 the project's.
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Process:
-    """One of them, which answers a line of JSON with another."""
+    """A process of one implementation, which answers a line of JSON with another."""
 
     def __init__(self, answers: Baseline, folder: Path) -> None:
         self._answers = answers

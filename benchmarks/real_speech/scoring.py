@@ -1,8 +1,8 @@
 """Word error rates as they are published for Whisper: after its normaliser, with intervals.
 
-The normaliser is transformers' (numbers, contractions, titles), its table of British and American
-spellings that of PyPI's whisper-normalizer. Each digit is a word then: how they are grouped is not
-heard. Intervals are of a bootstrap over recordings.
+The normaliser is transformers' (numbers, contractions, titles); its table of British and American
+spellings is from PyPI's whisper-normalizer. Each digit then counts as a word, because speech does
+not reveal how digits are grouped. Intervals are from a bootstrap over recordings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Interval = tuple[float, float] | None
 
 @lru_cache
 def normaliser(language: str) -> Normaliser:
-    """Return what makes texts comparable. Accents do not count. Raises NoPackages."""
+    """Return the normaliser of a language. Accents do not count. Raises NoPackages."""
     if language != "English":
         basic: Normaliser = BasicTextNormalizer(remove_diacritics=True)
         return basic
@@ -38,19 +38,19 @@ def normaliser(language: str) -> Normaliser:
 
 
 def scored(said: str, heard: str, language: str) -> Errors:
-    """Compare a text with what was said, both normalised."""
+    """Compare a transcript with its reference, both normalised."""
     normalise = normaliser(language)
     words, written = (_BETWEEN_DIGITS.sub(" ", normalise(t)).strip() for t in (said, heard))
     return errors(words, written)
 
 
 def points(rows: Sequence[Errors]) -> float:
-    """Return errors of a hundred words."""
+    """Return errors per hundred words."""
     return 100 * sum(row.wrong for row in rows) / max(1, sum(row.words for row in rows))
 
 
 def interval(rows: Sequence[Errors]) -> Interval:
-    """Return the 95% interval of `points`; None of one recording."""
+    """Return the 95% interval of `points`; None for one recording."""
     if len(rows) < 2:
         return None
     if not any(row.wrong for row in rows):

@@ -39,7 +39,7 @@ def segments(pcm: Int16, vad: VoiceActivityModel) -> Iterator[Int16]:
 
 
 def _pieces(pcm: Int16, vad: VoiceActivityModel) -> Iterator[AudioChunk]:
-    """Yield what the frontend sends on."""
+    """Yield the audio that the frontend forwards."""
     settings, voice = FrontendSettings(), VoiceState()
     gate = Endpointer(
         EndpointingOptions(settings.speech_threshold, settings.min_silence_ms, settings.pre_roll_ms)

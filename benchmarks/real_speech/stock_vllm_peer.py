@@ -19,7 +19,7 @@ _NEVER = -100.0
 
 
 def main() -> None:
-    """Answer until standard input ends; what libraries say goes to stderr."""
+    """Answer until standard input ends; output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import numpy as np
@@ -44,7 +44,7 @@ def main() -> None:
             "encoder_prompt": {"prompt": "", "multi_modal_data": {"audio": (samples, _RATE)}},
             "decoder_prompt": {"prompt_token_ids": job["prompt"]},
         }
-        # It does not read what the checkpoint says must not be generated.
+        # vLLM does not read the checkpoint's list of tokens that must not be generated.
         sampling = SamplingParams(
             temperature=0.0,
             max_tokens=job["max_tokens"],

@@ -1,4 +1,4 @@
-"""What recordings of packages say, out of the lists that come with them. Pure."""
+"""Texts of recordings in packages, from the lists that come with them. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 _FEWEST_WORDS = 4
-# Sounds that are described, two languages in one line, addresses and letters that were lost.
+# Descriptions of sounds, lines in two languages, addresses, and lost letters.
 _NOT_AS_SAID = re.compile(r"[\[\]()*?/]|www|\w\.\w")
 _SPHINX = re.compile(r"<s>\s*(.*?)\s*</s>\s*\((\S+)\)")
 # A string of R's serialisation in UTF-8 or ASCII: its type with flags, and its length.
@@ -48,7 +48,7 @@ def r_strings(data: bytes) -> Iterator[str]:
 
 
 def sentences(lines: list[str], words: int) -> list[str]:
-    """Return sentences of prose, in order, until they have so many words. A heading ends none."""
+    """Return the first sentences of prose with at least `words` words. Headings are skipped."""
     prose = " ".join(line for line in lines if not line.isupper())
     for written, read in _AS_READ.items():
         prose = prose.replace(written, read)

@@ -1,6 +1,6 @@
 """transformers' Whisper as published, greedy: jobs from standard input, texts to standard output.
 
-Audio of more than 30 s is heard as transformers hears it, by timestamps from window to window.
+For audio of more than 30 s, transformers moves from window to window by timestamps.
 """
 
 import json
@@ -26,7 +26,7 @@ features = WhisperFeatureExtractor(feature_size=model.config.num_mel_bins)
 
 @torch.inference_mode()
 def text(samples: np.ndarray, language: str | None) -> str:
-    """Return what is said."""
+    """Return the transcript."""
     long = len(samples) > _WINDOW
     read = features(
         samples,

@@ -1,4 +1,4 @@
-"""What is measured: a way of hearing and a set of recordings make a unit. Pure, but for `audio`."""
+"""Units of measurement: a way of transcribing, and a set of recordings. Pure, but for `audio`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.real_speech import conditions, corpus
 from benchmarks.real_speech.corpus import LANGUAGES, Spoken
 
-# Of the server; live with its cadence, and with others.
+# Ways of the server: `live` with its default cadence, and with others.
 SERVED = ("post", "command_line", "live", "live_640", "live_2560")
 REAL_TIME = "real_time"
 PEERS = ("faster_whisper", "faster_whisper_vad", "transformers", "offline")
@@ -17,9 +17,9 @@ WAYS = (*SERVED, REAL_TIME, *PEERS)
 WORDLESS = "wordless"
 SETS = (*corpus.SETS, *conditions.CONDITIONS, WORDLESS)
 _IN_NOISE = ("post", "live", "faster_whisper", "faster_whisper_vad")
-_EVERY = 2  # of the recordings of people, in noise and in real time
+_EVERY = 2  # every second recording of people is used in noise and in real time
 _WORDLESS_MINUTES = 30.0
-# A set, and the ways that hear it.
+# Each set, and the ways that transcribe it.
 PLAN: dict[str, tuple[str, ...]] = {
     "people": WAYS,
     "neural": ("post", "command_line", "live", *PEERS),
@@ -31,7 +31,7 @@ PLAN: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A recording as it was heard; what a way cannot tell is None.
+    """The transcript of a recording; values that a way does not provide are None.
 
     `parts` are [start, end) of the segments that have text, `first` and `final` as of `live.Timed`.
     """
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Unit:
-    """A set as one way heard it; seconds of CPU in all processes."""
+    """The transcripts of a set in one way; CPU seconds are of all processes."""
 
     rows: tuple[Row, ...]
     audio_seconds: float
@@ -62,7 +62,7 @@ class Unit:
 
 
 def audio(name: str, way: str, minutes: float) -> list[Spoken]:
-    """Return the recordings of a set for a way: some `minutes` of them, of all that it has."""
+    """Return the recordings of a set for a way: about `minutes` of all that it has."""
     if name == WORDLESS:
         whole = min(minutes, _WORDLESS_MINUTES) * 60
         return list(conditions.without_words(whole / len(conditions.KINDS)))
@@ -76,13 +76,13 @@ def audio(name: str, way: str, minutes: float) -> list[Spoken]:
 
 
 def texts(sets: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return what is said in each recording of the sets, and in which language."""
+    """Return the text and the language of each recording of the sets."""
     plain = {"people" if name in conditions.CONDITIONS else name for name in sets} - {WORDLESS}
     return {one.name: (one.text, one.language) for name in plain for one in corpus.recordings(name)}
 
 
 def limited(recordings: Sequence[Spoken], seconds: float) -> list[Spoken]:
-    """Return recordings until they last so long; the first in any case."""
+    """Return the first recordings that together last `seconds`, but at least one."""
     chosen: list[Spoken] = []
     for one in recordings:
         if chosen and sum(c.seconds for c in chosen) >= seconds:
@@ -94,7 +94,7 @@ def limited(recordings: Sequence[Spoken], seconds: float) -> list[Spoken]:
 def planned(
     ways: Sequence[str], sets: Sequence[str], *, multilingual: bool
 ) -> list[tuple[str, str]]:
-    """Return (way, set) in the order of the plan; other languages of checkpoints that know them."""
+    """Return (way, set) in the order of the plan; other languages only if `multilingual`."""
     return [
         (way, name)
         for name, by in PLAN.items()

@@ -17,7 +17,7 @@ from auricle_testing.checkpoints.whisper import random_english_whisper
 
 @contextmanager
 def checkpoint(model: str | None) -> Iterator[ModelCheckpoint]:
-    """Yield that of a folder or of a name that was pulled; of neither, one of random weights.
+    """Yield the checkpoint of a folder or of a pulled name; without either, one of random weights.
 
     Raises SettingsError if it was not pulled, CheckpointError if the folder has none.
     """
@@ -33,7 +33,7 @@ def checkpoint(model: str | None) -> Iterator[ModelCheckpoint]:
 
 
 def _complete(folder: Path) -> None:
-    """Say what transformers generates from, as published checkpoints do."""
+    """Add the generation config of published checkpoints, which transformers needs."""
     config = json.loads((folder / "config.json").read_text())
     path = folder / "generation_config.json"
     known = ("decoder_start_token_id", "bos_token_id", "pad_token_id")

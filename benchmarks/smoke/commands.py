@@ -10,7 +10,7 @@ _LOAD = "python -m benchmarks.load --suite"
 
 @dataclass(frozen=True)
 class Short:
-    """`arguments` of `python -m` (of make, if they begin with it), and what it must take at most.
+    """`arguments` of `python -m` (of make, if they begin with it), and a deadline.
 
     It runs the code of each command in `stands_for`, with less data. `{out}` is a folder for
     its files; with `served` it gets the address of a server of its own as `--url`.

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-# Whoever reads these may type what they say. CHANGELOG.md tells of the past.
+# Users may copy commands from these documents. CHANGELOG.md has commands of earlier versions.
 DOCUMENTS = (
     "benchmarks/RESULTS.md", "benchmarks/README.md", "README.md", "docs/limits.md",
     "docs/planner.md", "docs/transcriptions.md",
 )  # fmt: skip
 _MEASURES = re.compile(r"python -m benchmarks[\w.]*( |$)")
-# Of RESULTS.md every command counts, whatever runs it.
+# In RESULTS.md every command counts, whatever runs it.
 _RUNS = re.compile(r"(python -m|pytest|make) ")
 
 
 def published(root: Path) -> set[str]:
-    """The commands, each on one line and without the path of the interpreter."""
+    """Return the commands, each on one line and without the path of the interpreter."""
     found: set[str] = set()
     for name in DOCUMENTS:
         wanted = _RUNS if name.endswith("RESULTS.md") else _MEASURES
@@ -25,7 +25,7 @@ def published(root: Path) -> set[str]:
 
 
 def commands(document: str) -> set[str]:
-    """Everything that stands in code spans and code blocks of a Markdown document."""
+    """Return all commands in code spans and code blocks of a Markdown document."""
     found: set[str] = set()
     for number, part in enumerate(document.split("```")):
         fenced = number % 2 == 1

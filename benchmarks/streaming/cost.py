@@ -1,7 +1,7 @@
-"""What a session costs: time per chunk as it grows, and CPU against the baselines.
+"""The cost of a session: time per chunk as it grows, and CPU compared with the baselines.
 
-The `60m` checkpoint with random weights; its output is 3.5 tokens per second of audio
-whatever it hears. Compute is the CPU seconds of all server processes.
+The model is the `60m` checkpoint with random weights, whose output is 3.5 tokens per second of any
+audio. Compute is the CPU seconds of all server processes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from models.training.prompts import prompt_ids
 
 _SEGMENT_SECONDS = 30.0
 _NO_TARGET_MS = 10**9  # no chunk takes longer
-# A context as long as ours is here, in characters and in the text of a baseline's prompt.
+# Both have a context of the same length: ours in characters, a baseline's as text of its prompt.
 _CONTEXT_CHARACTERS = 120
 _CONTEXT = " ".join(["baba"] * 24)
 
@@ -58,7 +58,7 @@ def speech(seconds: float) -> np.ndarray:
 
 
 def server_options(model: Path, segment_seconds: float) -> list[str]:
-    """Segments cut only at their cap, the forced amount of text, and nobody refused.
+    """Return options that cut segments only at their cap, force the amount of text, and admit all.
 
     The feeder sends the next chunk only after the last one's answer.
     """
@@ -71,7 +71,7 @@ def server_options(model: Path, segment_seconds: float) -> list[str]:
         "--Processor.min_new_tokens=1",
         "--Processor.loop_guard=false",  # every answer meets that limit
         f"--Processor.target_chunk_ms={_NO_TARGET_MS}",
-        "--Processor.decode_deadline_seconds=300",  # after a hurry one decode is long
+        "--Processor.decode_deadline_seconds=300",  # after chunks in a hurry, one decode is long
         "--Frontend.idle_timeout_seconds=600",  # the feeder's own deadline is shorter
         f"--PdWorker.max_model_len={2048 if segment_seconds <= _SEGMENT_SECONDS else 8192}",
     ]
@@ -83,7 +83,7 @@ def _fed(
     segment_seconds: float,
     in_a_hurry: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[Fed, float]:
-    """A session, and the CPU seconds it took in all of the server's processes."""
+    """Run a session; return it, and the CPU seconds of all of the server's processes."""
     launcher = psutil.Process(server.process.pid)
     before = cpu_seconds(launcher)
     fed = asyncio.run(feed(server.url, samples, segment_seconds, in_a_hurry))
@@ -91,7 +91,8 @@ def _fed(
 
 
 def _ours(cost: Cost, model: Path, scale: Scale) -> None:
-    """Sessions in segments of 30 s, each of other audio, so that caches are cold; one of one."""
+    """Run sessions in segments of 30 s, with new audio each so that caches are cold, and a session
+    of one segment."""
     with serving(*server_options(model, _SEGMENT_SECONDS)) as server:
         _fed(server, speech(8.0) * np.float32(0.3), _SEGMENT_SECONDS)  # first contact, kernels
         for seconds in scale.sessions:
@@ -122,8 +123,8 @@ def _baseline(cost: Cost, name: str, model: Path, work: Path, scale: Scale) -> N
     chosen = [*sampled(minute, short), *sampled(every[len(minute) :], long)]
     rows = []
     with baseline(name, model, work / f"baseline-{name}-60m.log") as subject:
-        for position in [chosen[0], *chosen]:  # the first one twice: it warms up
-            prefix = [word] * position.prefix_tokens  # its length matters, not what it says
+        for position in [chosen[0], *chosen]:  # the first one twice, as a warm-up
+            prefix = [word] * position.prefix_tokens  # only its length matters
             result = subject.decode(
                 DecodeJob(
                     audio=str(path.resolve()),
@@ -141,7 +142,7 @@ def _baseline(cost: Cost, name: str, model: Path, work: Path, scale: Scale) -> N
 
 
 def _prompt(model: Path) -> tuple[list[int], list[int], int]:
-    """(before the audio, after it, some word)."""
+    """Return the prompt's tokens before the audio and after it, and the token of some word."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
@@ -152,7 +153,7 @@ def _prompt(model: Path) -> tuple[list[int], list[int], int]:
 
 
 def measure(work: Path, scale: Scale) -> Cost:
-    """Ours and both baselines, one after the other on the same machine."""
+    """Measure ours and both baselines, one after the other on the same machine."""
     cost, model = Cost(), checkpoint("60m")
     _ours(cost, model, scale)
     for name in ("a", "b"):
@@ -161,11 +162,11 @@ def measure(work: Path, scale: Scale) -> Cost:
 
 
 def figures(cost: Cost, scale: Scale) -> dict[str, float]:
-    """Ratios of one run, medians over repeats.
+    """Return the ratios of one run, medians over repeats.
 
-    `chunk_time_growth_cap…` compares chunks of which each was decoded. Grid points that
-    were skipped between them (`cap…_grid_points_unanswered`) leave that session's CPU
-    seconds unmeasured, not the growth: the prompt is as long after a hurry as without one.
+    `chunk_time_growth_cap…` compares chunks that were all decoded. If grid points between them were
+    skipped (`cap…_grid_points_unanswered`), the CPU seconds of that session are not measured. The
+    growth still is, because the prompt has the same length after a hurry as without one.
     """
     long, cap = scale.sessions[-1], f"cap{scale.cap_seconds:g}"
     end = (scale.cap_seconds - 10, scale.cap_seconds)

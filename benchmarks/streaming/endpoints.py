@@ -1,4 +1,4 @@
-"""Where speech is said to start and stop, against where it does; and what silence gives."""
+"""Announced starts and ends of speech compared with the real ones; and words found in silence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def _endpoint_errors(url: str, recordings: list[Recording]) -> list[float]
 
 
 async def _words_found(url: str, recordings: list[Recording], dbfs: float) -> float:
-    """Share of the words spoken that come out, at that loudness."""
+    """Return the share of spoken words that are recognised at that loudness."""
     hits = total = 0
     for recording in recordings:
         events = await speech_marks(url, at_level(recording.samples, dbfs))
@@ -46,7 +46,7 @@ async def _words_found(url: str, recordings: list[Recording], dbfs: float) -> fl
 
 
 async def _words_on_silence(url: str, seconds: float, count: int) -> tuple[float, float]:
-    """(words, decodes) a minute on audio without words."""
+    """Return (words, decodes) per minute of audio without words."""
     words = decodes = 0
     for samples in without_words(corpus("seen"), seconds, count):
         done = (await speech_marks(url, samples))[-1]

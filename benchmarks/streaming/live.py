@@ -1,8 +1,8 @@
 """A real session in the benchmark's process, on the server's real workers, decode by decode.
 
-Frontend and processor code as it is; what a WebSocket hides is recorded here: every
-decode's prompt, audio and tokens. The next packet follows when the last was dealt
-with, so no grid point is skipped whatever the machine does.
+The frontend's and the processor's code is unmodified. This module records values that a WebSocket
+hides: every decode's prompt, audio and tokens. A packet is sent once the one before it has been
+handled, so that no grid point is skipped, however slow the machine is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PACKET = 1_600  # 100 ms, as a microphone sends them
 
 @dataclass(frozen=True)
 class Decode:
-    """One decode: its segment's first `offset` samples, the prompt and what came out."""
+    """One decode: its segment's first `offset` samples, the prompt and the answer."""
 
     offset: int
     task: DecodeTask
@@ -71,7 +71,7 @@ class Bench:
     vad: VoiceActivityModel
 
     def recognizer(self, name: str, tenant: str) -> _Recording:
-        """For one session."""
+        """Return a recognizer for one session."""
         return _Recording(name, tenant, self.encode_pool, self.pd_pool)
 
 
@@ -92,7 +92,7 @@ class _Recording(Recognizer):
 
 @asynccontextmanager
 async def bench(model: Path, discovery: Path, settings: dict[str, float]) -> AsyncIterator[Bench]:
-    """`settings` are those of the configuration file's section `Processor`."""
+    """Connect to the workers; `settings` are values of the configuration section `Processor`."""
     os.environ.setdefault("DYN_LOG", "error,dynamo_runtime=off")
     processor = ProcessorSettings(model=model, discovery_path=discovery, **settings)
     checkpoint = open_checkpoint(model)
@@ -108,7 +108,7 @@ async def bench(model: Path, discovery: Path, settings: dict[str, float]) -> Asy
 
 @dataclass
 class _Run:
-    """One session under way."""
+    """One session in progress."""
 
     session: SessionDriver
     recognizer: _Recording
@@ -118,7 +118,7 @@ class _Run:
     counted: int = 0
 
     def event(self, event: object, sent: int) -> None:
-        """Sort an event in."""
+        """Add an event to the segment that it belongs to."""
         if isinstance(event, SegmentPartial):
             self.partials.append((sent, event))
         elif isinstance(event, SegmentFinal):
@@ -131,7 +131,7 @@ class _Run:
 
 
 async def listen(bench: Bench, name: str, samples: np.ndarray) -> list[Heard]:
-    """All segments of a recording, live, with voice activity as the frontend has it."""
+    """Return all segments of a recording, live, with the frontend's voice activity detection."""
     defaults = FrontendSettings()
     gate = Endpointer(
         EndpointingOptions(defaults.speech_threshold, defaults.min_silence_ms, defaults.pre_roll_ms)
@@ -174,7 +174,7 @@ def _rest(bench: Bench, voice: VoiceState) -> list[float]:
 
 
 async def _settle(run: _Run, events: object, waiting: object, sent: int) -> asyncio.Future[object]:
-    """Until the session has nothing left to do; returns the wait for its next event."""
+    """Wait until the session has nothing left to do; return the wait for its next event."""
     async with asyncio.timeout(_SETTLE_SECONDS):
         while True:
             if waiting.done():
@@ -186,7 +186,7 @@ async def _settle(run: _Run, events: object, waiting: object, sent: int) -> asyn
 
 
 async def decode_once(bench: Bench, heard: Heard) -> tuple[tuple[int, ...], str]:
-    """The segment in one go, same context, nothing forced: (answer tokens, text)."""
+    """Decode the whole segment once, with its context and nothing forced: (tokens, text)."""
     scheme = KeyScheme(bench.view.fingerprint, bench.settings.dtype, "benchmark")
     audio = SegmentAudio(bench.view.geometry, scheme)
     audio.push(heard.pcm)

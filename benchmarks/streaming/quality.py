@@ -35,7 +35,7 @@ _AT_ONCE = 4
 
 
 def recordings(words: int, seconds: float, seed: int) -> list[Recording]:
-    """About so many words, in seen and unseen voices by turns."""
+    """Return recordings of about `words` words, in seen and unseen voices by turns."""
     dice = random.Random(seed)
     voices = [corpus(name) for name in ("seen", "unseen")]
     found: list[Recording] = []
@@ -97,7 +97,8 @@ async def _measure(server: Server, words: int) -> tuple[dict[str, float], list[H
 
 
 def _identical(subject: Baseline, segments: Sequence[Heard], directory: Path) -> float:
-    """Share of decodes whose tokens the baseline gives too, from the same prompt and audio."""
+    """Return the share of decodes whose tokens equal the baseline's for the same prompt and
+    audio."""
     same = total = 0
     for number, segment in enumerate(segments):
         path = directory / f"segment-{number}.raw"

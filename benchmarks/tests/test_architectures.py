@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 
 def logits(*tokens: int) -> torch.Tensor:
-    """Of an answer with these tokens, each preferred by 1."""
+    """Return the logits of an answer with these tokens, each preferred by 1."""
     return torch.nn.functional.one_hot(torch.tensor(tokens), 8).float()
 
 
@@ -28,14 +28,14 @@ def test_a_token_that_differs_is_a_tie_only_if_the_logits_agree(margin: float, t
     apart, found = difference(ours, theirs)
     assert found is not None
     assert (found.at, found.ours, found.theirs, found.tie) == (1, 2, 3, tie)
-    # What follows a different token is of another answer.
+    # Logits after the first different token belong to different answers.
     assert apart == found.logits == pytest.approx(margin, rel=0.01)
     for one in (found.our_margin, found.their_margin):
         assert one == pytest.approx(margin / 2, rel=0.01)
 
 
 def row(samples: int, *answers: tuple[torch.Tensor, torch.Tensor]) -> Row:
-    """What is known of a recording with these answers, ours and the stock model's."""
+    """Return the row of a recording with these answers, ours and the stock model's."""
     found = Row(samples, zlib.crc32(bytes(2 * samples)))
     for one, other in answers:
         apart, different = difference(one, other)

@@ -1,4 +1,4 @@
-"""Every published measurement has a short form, and what runs it tells failure from success."""
+"""Every published measurement has a short form, and its runner detects failures."""
 
 from __future__ import annotations
 

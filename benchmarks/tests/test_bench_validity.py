@@ -1,4 +1,4 @@
-"""A benchmark that cannot measure says so: it neither hangs nor publishes figures."""
+"""A benchmark that cannot measure reports that: it neither hangs nor publishes figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEECH = np.zeros(CHUNKS * CHUNK, np.float32)
 
 @asynccontextmanager
 async def server(answers: Answers, chunk_ms: int = 640) -> AsyncIterator[str]:
-    """Takes sessions; after every message it says what `answers` returns for the samples so far."""
+    """Serve sessions; answer every message with the result of `answers` for the samples so far."""
 
     async def session(socket: websockets.ServerConnection) -> None:
         heard = 0

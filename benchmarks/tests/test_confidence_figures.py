@@ -1,4 +1,4 @@
-"""How well confidence is calibrated: what counts as right, and how far off it is."""
+"""Calibration of confidence: which words count as right, and the calibration error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fault suite will do follows from its seed, and its figures from its rows. No I/O."""
+"""The fault suite's plan follows from its seed, and its figures follow from its rows. No I/O."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_text_that_comes_when_it_always_does_has_not_stood_still() -> None:
 
 
 def test_text_stands_still_until_that_of_what_was_spoken_after_the_fault() -> None:
-    # At 4.2 s it stops; the event of the fourth second was on its way. It goes on at 7.3 s.
+    # Text stops at 4.2 s; the event of the fourth second is in transit. Text resumes at 7.3 s.
     found = [(at if ms <= 4000 else max(at, 7.3), ms) for at, ms in UNDISTURBED]
     assert recovery_seconds(UNDISTURBED, found, at_seconds=4.2) == pytest.approx(2.0)
 
@@ -112,7 +112,7 @@ def test_text_that_never_comes_never_recovers() -> None:
 
 
 def test_text_that_was_due_after_the_next_fault_is_that_ones() -> None:
-    # Nothing came of a fault at 2.2 s; one at 5.2 s made text stand still until 9.3 s.
+    # A fault at 2.2 s has no effect; a fault at 5.2 s stops the text until 9.3 s.
     found = [(at if ms <= 5000 else max(at, 9.3), ms) for at, ms in UNDISTURBED]
     assert recovery_seconds(UNDISTURBED, found, at_seconds=2.2, until_seconds=5.2) == 0.0
     assert recovery_seconds(UNDISTURBED, found, at_seconds=5.2) == pytest.approx(3.0)

@@ -55,11 +55,11 @@ HOLDING = [
 
 @pytest.mark.parametrize("sent", HOLDING, ids=lambda sent: sent.name)
 def test_others_run_after_a_few_milliseconds_of_work_for_one_client(sent: Input) -> None:
-    serve(sent.path, sent.data(1))  # what is done once in a process is nobody's turn
+    serve(sent.path, sent.data(1))  # work that is done once per process does not count
     data = sent.data(2 * sent.size)
     with counting() as counted, watching(lambda: counted.steps) as longest:
         asyncio.run(serving(sent.path, data, InstantDetector()))
-    assert counted.steps > 1.5 * _LONGEST_TURN  # otherwise there is nothing to see
+    assert counted.steps > 1.5 * _LONGEST_TURN  # otherwise the test proves nothing
     assert longest.amount <= _LONGEST_TURN, longest.step
 
 
@@ -77,8 +77,8 @@ def test_what_grows_faster_is_found() -> None:
 def test_four_hundred_thousand_frames_of_one_byte_cost_what_they_weigh() -> None:
     """With chunks of 80 ms and all audio passed on, they once kept a frontend busy for minutes.
 
-    The cost of a frame is the same at the thousandth as at the first, and small; so is what the
-    processor is asked for, which does not depend on the number of frames.
+    The cost of a frame is small, and the same for the thousandth as for the first. The calls to the
+    processor are few, and do not depend on the number of frames.
     """
     (attack,) = (sent for sent in INPUTS if sent.name.startswith("one-byte frames, chunks of 80"))
     found = growth(attack.name, attack.data, lambda data: serve(attack.path, data), 1_500)

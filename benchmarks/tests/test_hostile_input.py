@@ -27,12 +27,12 @@ def test_no_input_meets_anything_but_an_error_of_ours(area: str) -> None:
     answers = [told(case) for case in cases(area, SEED, count, AREAS[area].generate)]
     assert len(answers) == count
     refused = [error for error in answers if error is not None]
-    # Neither is everything refused, nor nothing: then little would be tried.
+    # If all inputs or none were refused, the cases would test little.
     assert 0.05 * count < len(refused) < count
     if area not in (
         "requests",
         "translate_requests",
-    ):  # among themselves processes may speak of types
+    ):  # errors between processes may name types
         shown = {str(error): leak(str(error).encode(errors="replace")) for error in refused}
         assert not {error[:200]: what for error, what in shown.items() if what}
 
@@ -110,7 +110,7 @@ def test_nobody_resumes_a_session_that_is_not_theirs_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "retry_after", "verdict"),
     [
-        (200, b"Traceback", False, Verdict.ANSWERED),  # what was said may be anything
+        (200, b"Traceback", False, Verdict.ANSWERED),  # a transcript may contain anything
         (400, b"the form cannot be read", False, Verdict.REFUSED),
         (500, b"", False, Verdict.FAILED),
         (503, b"", False, Verdict.FAILED),

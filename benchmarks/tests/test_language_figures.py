@@ -1,4 +1,4 @@
-"""The benchmark of languages: who speaks what, and what counts as right."""
+"""The benchmark of languages: its conversations, and the shares of right languages."""
 
 from __future__ import annotations
 

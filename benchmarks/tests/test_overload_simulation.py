@@ -1,4 +1,4 @@
-"""What the simulation of overload promises, on short runs of it."""
+"""The results that the simulation of overload promises, on short runs."""
 
 import pytest
 
@@ -9,12 +9,12 @@ SEEDS = (1, 2, 3)
 
 
 def slo_share(results: list[Result]) -> float:
-    """Of all their sessions."""
+    """Return the share of all their sessions that is inside the SLO."""
     return sum(r.slo_share * r.ended for r in results) / sum(r.ended for r in results)
 
 
 def goodput(results: list[Result]) -> float:
-    """On the mean."""
+    """Return the mean goodput."""
     return sum(r.goodput for r in results) / len(results)
 
 
@@ -24,7 +24,7 @@ def test_at_three_times_what_is_carried_those_let_in_keep_the_slo(
 ) -> None:
     found = [steady(machine, 1.0, 3 * carried, 300.0, seed=seed) for seed in SEEDS]
     assert slo_share(found) >= 0.98
-    assert goodput(found) >= 0.7 * carried  # the beginning included, when nothing is known
+    assert goodput(found) >= 0.7 * carried  # including the beginning, before the limit is learnt
     assert all(result.refused > 0 for result in found)
 
 

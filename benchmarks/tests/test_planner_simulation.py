@@ -1,4 +1,4 @@
-"""The simulation that the planner is judged by: held against what can be reckoned by hand."""
+"""The simulation that scores the planner, compared with values that are calculated by hand."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_order_that_goes_back_within_two_minutes_is_a_reversal() -> None:
 
 
 def test_who_knows_a_steady_trace_needs_exactly_what_it_asks_for() -> None:
-    """All of it, but for the hundredth that need not be served."""
+    """It needs all of the demand, except for the hundredth that need not be served."""
     hours = clairvoyant_hours(trace(constant(2.0), constant(5.0)), slo=0.99)
     assert 0.98 * 7 * HOURS <= hours <= 7 * HOURS
 

@@ -1,4 +1,4 @@
-"""`benchmarks.real_speech`: what recordings say, noise, scores, and what is measured."""
+"""`benchmarks.real_speech`: texts of recordings, noise, scores, and the choice of units."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RATE = 16_000
 
 @pytest.fixture(autouse=True)
 def spellings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Stand in for the table of a package."""
+    """Replace the spelling table of a package."""
     (tmp_path / "english.json").write_text(json.dumps({"colour": "color"}))
     monkeypatch.setattr(scoring, "from_pypi", lambda *_: tmp_path)
     scoring.normaliser.cache_clear()

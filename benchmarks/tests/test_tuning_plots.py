@@ -1,4 +1,4 @@
-"""The plots of docs/tuning.md show what was published last."""
+"""The plots of docs/tuning.md show the latest published tables."""
 
 from __future__ import annotations
 

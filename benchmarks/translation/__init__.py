@@ -1,1 +1,1 @@
-"""Live translation on the real graph: how late, how good, what it costs."""
+"""Live translation on the real graph: latency, quality and cost."""

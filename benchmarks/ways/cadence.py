@@ -91,7 +91,7 @@ class Hearing:
     def tokens(self, offset: int, prefix: Tokens) -> Tokens:
         """Return all tokens of the answer to the first `offset` samples, `prefix` first."""
         for forced, answer in self._known.setdefault(offset, []):
-            # From any of its own prefixes a greedy decode continues in the same way.
+            # A greedy decode continues in the same way from any prefix of its answer.
             if forced <= len(prefix) and answer[: len(prefix)] == prefix:
                 return answer
         if offset not in self._audio:

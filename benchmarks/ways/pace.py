@@ -1,4 +1,4 @@
-"""The pace of live ways: faster than real time, but no faster than their text comes."""
+"""The pace of live ways: faster than real time, but no faster than their text arrives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Progress:
             self._covered = event["end"]
 
     def behind(self, sent: float) -> bool:
-        """Whether `sent` seconds hold speech whose text must come before there is more."""
+        """Whether `sent` seconds hold speech whose text must arrive before more audio is sent."""
         return self._speaking and sent - self._covered > _AHEAD * self._grid
 
 

@@ -68,7 +68,7 @@ async def post(url: str, pcm: Int16, language: str | None = None) -> Transcript:
 
 
 async def command_line(url: str, pcm: Int16, language: str | None = None) -> Transcript:
-    """What `auricle transcribe FILE` sends and receives."""
+    """Transcribe with the requests of `auricle transcribe FILE`."""
     stream = stream_file(url, to_float(pcm), live=False, language=language)
     return _transcript([event async for event in stream])
 

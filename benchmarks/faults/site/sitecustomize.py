@@ -1,8 +1,8 @@
 """Runs first in every Python process of a graph that the fault suite starts; see hooks.py.
 
-SIGUSR2 makes the process do to itself what nobody can do to it from outside: the signal's handler
-runs in the main thread, which is the event loop's. What it is to do is in a file that is named for
-the process. The graph's own code has no part in this.
+SIGUSR2 makes the process disturb itself in ways that are impossible from outside. The signal's
+handler runs in the main thread, which also runs the event loop. A file named after the process
+selects the action. The graph's own code does not take part.
 """
 
 import json
@@ -42,7 +42,7 @@ def _break_nixl() -> None:
 
 
 def _fail_jobs() -> None:
-    """As a device does that is lost, and an engine that refuses whatever it is given."""
+    """Fail like a lost device, and like an engine that rejects every request."""
 
     def encode(*_: Any) -> None:
         raise RuntimeError("the fault suite has broken the device")

@@ -79,7 +79,7 @@ def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 async def run(target: Target, record: Record) -> None:
-    """One session: all packets, each of which comes back."""
+    """Run one session: send all packets, and receive each one back."""
     async with connected(target.url) as client:
         packets = -(-len(record.plan.pcm) // round(record.packet_seconds * SAMPLE_RATE))
         async with asyncio.timeout(OPEN_SECONDS + record.plan.seconds + _LAST_SECONDS):

@@ -1,4 +1,4 @@
-"""The barest servers that could take a live client's packets: they send each one back.
+"""Minimal servers for a live client's packets, which send each one back.
 
     python -m benchmarks.load.control.echo_server websockets | picows --port PORT
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:
-    """An ASGI application that sends back what it receives."""
+    """An ASGI application that sends each message back."""
     if scope["type"] != "websocket":
         return
     await receive()

@@ -1,11 +1,11 @@
-"""Measures what one PD engine process answers per core with a very small model.
+"""Measures the answers per core of one PD engine process with a very small model.
 
     python -m benchmarks.load.control.engine [--seconds 10] [--before COMMIT [--pairs 5]]
 
 The PD worker's engine (vLLM, its scheduler, our plug-in and connector) with a decoder of
 one narrow layer. The result is the upper bound of one engine process on any GPU. Requests have
 the shape of live sessions: a prompt of 400 tokens, whose finished windows are in the KV cache
-(some 300 tokens), a new partial window, and a draft that holds except for its end.
+(some 300 tokens), a new partial window, and a draft that is right except for its end.
 
 With `--before`, the engine of an earlier commit and this one answer in turns, in one run.
 """
@@ -35,7 +35,7 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
 
-# By what all commits have: `--before` meets some whose engine has another name.
+# The module instead of its class: with `--before`, the class may have another name.
 from auricle.workers.pd.vllm import engine as vllm_engine
 from auricle.workers.pd.vllm.engine import Decoded, EngineOptions, SlotRef
 from benchmarks.checkpoints import Size, write_checkpoint
@@ -91,7 +91,7 @@ class Bench:
         self._slab = slab
         self._generation = itertools.count(1)
         slots = range(0, slab.count, _FINISHED + 1)
-        # The number of sessions is that of the requests in flight: each waits for its answer.
+        # One session per request in flight, because each waits for its answer.
         self._sessions = [
             [self._place(slot + i, _WINDOW) for i in range(_FINISHED)] for slot in slots
         ]
@@ -100,7 +100,7 @@ class Bench:
         self._processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
 
     def _place(self, slot: int, length: int) -> SlotRef:
-        """Write a window of zeros: all sessions get the same answer, as long as windows do."""
+        """Write a window of zeros, so that all sessions have the same content and answer."""
         key, layout = uuid.uuid4().hex + tenant_mark("benchmark"), self._slab.layout
         generation = next(self._generation)
         payload = np.zeros(length * layout.row_bytes, np.uint8)
@@ -111,7 +111,7 @@ class Bench:
         return SlotRef(key, slot, generation, length)
 
     async def warm_up(self) -> None:
-        """Fill the KV cache with the finished windows, and learn the answer to draft from."""
+        """Fill the KV cache with the finished windows, and get the answer that drafts repeat."""
         self._answer = (await self._decode(0)).tokens
         self._draft = self._answer[:_DRAFTED]
         await self.measure(_WARM_SECONDS)
@@ -119,7 +119,7 @@ class Bench:
     async def measure(self, seconds: float) -> Measured:
         """Run a closed loop of all sessions.
 
-        Raises RuntimeError if an answer is not that of the first decode, which had no draft.
+        Raises RuntimeError if an answer differs from the first decode's, which had no draft.
         """
         end = time.monotonic() + seconds
         took: list[float] = []
@@ -214,7 +214,7 @@ async def _once(seconds: float) -> None:
 
 
 async def _when_asked() -> None:
-    """Measure once for each line on stdin, which says for how many seconds."""
+    """Measure once for each line on stdin, which is the number of seconds."""
     async with started() as bench:
         print("ready", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):

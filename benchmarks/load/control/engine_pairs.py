@@ -93,11 +93,11 @@ def _asked(tree: Path) -> Iterator[_Asked]:
     try:
         engine = _Asked(process)
         while engine.line() != "ready\n":
-            pass  # what vLLM prints on its way
+            pass  # output of vLLM
         yield engine
     finally:
         assert process.stdin is not None
-        process.stdin.close()  # at its end it stops its engine
+        process.stdin.close()  # the process stops its engine at the end of its input
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:

@@ -28,7 +28,7 @@ from benchmarks.load.protocols import Target, protocol
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.load.usage import measured
 
-ENCODE_MS, DECODE_MS = 5.0, 40.0  # as a GPU has them
+ENCODE_MS, DECODE_MS = 5.0, 40.0  # typical of a GPU
 _STYLE = SpeechStyle((20.0, 60.0))
 _READY_SECONDS = 120.0
 # Figures by the library of the bare echo.
@@ -100,7 +100,7 @@ def measure(counts: Sequence[int], seconds: float, packet_ms: int = 20) -> dict[
                 load = Load(count, seconds, packet_ms, Slo())
                 trial = asyncio.run(run_trial(load, Planner(_STYLE, count), session, target))
             cores = {n: u.total_cpu_seconds / u.seconds for n, u in usages.items()}
-            # During the ramp fewer sessions are open than the load says.
+            # During the ramp fewer than `count` sessions are open.
             average = trial.open_seconds / trial.seconds
             found = {
                 "sessions_per_core": average / sum(cores.values()),
@@ -108,7 +108,7 @@ def measure(counts: Sequence[int], seconds: float, packet_ms: int = 20) -> dict[
                 **{f"cores_{name.lower()}": value for name, value in cores.items()},
                 **trial.figures(),
             }
-            # Nobody need have ended: what counts is what those that are open take.
+            # No session need have ended: only the cost of open sessions counts.
             rows[count] = Row(trial.lateness, found)
     return rows
 
@@ -118,7 +118,7 @@ def compared_with_echoes(
 ) -> dict[str, Row]:
     """Return, for each echo that is installed, our cost per session divided by its cost.
 
-    `row` is what was just measured with as many sessions: the machine must be the same.
+    `row` was just measured with `count` sessions: the state of the machine must be the same.
     """
     found: dict[str, Row] = {}
     for server, figure in ECHOES.items():

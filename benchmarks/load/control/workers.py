@@ -30,7 +30,7 @@ _TEXT = " ".join(["one two three four five six seven eight nine ten"] * 40)
 
 
 class EncodeWorker:
-    """Answers that every window is in a slab, which nobody reads."""
+    """Answers that every window is in a slab; the slab is never read."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

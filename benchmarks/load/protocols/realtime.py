@@ -1,6 +1,6 @@
 """OpenAI's realtime transcription, `WS /v1/realtime`.
 
-Its events do not say how much audio they cover: lag is known by words only.
+Its events do not report how much audio they cover, so lag is measured by words only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.load.protocols.socket import OPEN_SECONDS, Message, connected, c
 from benchmarks.load.record import Failed, Record, Refused, TextEvent
 from models.training.corpus import SAMPLE_RATE
 
-_RATE = 24_000  # what the protocol asks for
+_RATE = 24_000  # the protocol's rate
 _PREFIX = "conversation.item.input_audio_transcription."
 
 
@@ -34,7 +34,7 @@ async def run(target: Target, record: Record) -> None:
                 "input": {
                     "format": {"type": "audio/pcm", "rate": _RATE},
                     "transcription": {"model": target.model, "language": "en"},
-                    # Manual: the whole session is one turn, which ends when we say so.
+                    # Manual: the whole session is one turn, which the client commits.
                     "turn_detection": None,
                 }
             },
@@ -60,14 +60,14 @@ async def run(target: Target, record: Record) -> None:
 
 
 class _Heard:
-    """Deltas put together."""
+    """Joins the deltas of a turn."""
 
     def __init__(self, record: Record) -> None:
         self._record = record
         self._committed = ""
 
     def hear(self, message: Message, now: float) -> bool:
-        """True after the turn's whole text."""
+        """Take a message; return True once the turn's text is complete."""
         kind = message["type"]
         if kind == "error":
             _fail(message["error"])

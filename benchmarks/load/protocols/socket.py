@@ -71,7 +71,7 @@ async def converse(
     send: Callable[[], Awaitable[None]],
     hear: Callable[[Message, float], bool],
 ) -> None:
-    """Send and listen at once, until `hear` says that this was the last message."""
+    """Send and receive concurrently, until `hear` returns True for the last message."""
     sending = asyncio.create_task(send())
     try:
         while True:

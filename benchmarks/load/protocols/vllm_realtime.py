@@ -1,6 +1,6 @@
 """Stock vLLM's dialect of `/v1/realtime`: pieces of 5 s, each decoded once, text as deltas.
 
-Its events do not say how much audio they cover: lag is known by words only.
+Its events do not report how much audio they cover, so lag is measured by words only.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def run(target: Target, record: Record) -> None:
 
 
 def plain(text: str) -> str:
-    """Without the model's own marks, which stock vLLM passes on, one set per 5 s."""
+    """Return the text without the model's marks, which stock vLLM includes, one set per 5 s."""
     for mark in _MARKS:
         text = text.replace(mark, " ")
     return " ".join(text.split())

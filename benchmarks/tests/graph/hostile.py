@@ -21,7 +21,7 @@ SEED = 4
 
 
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How fast a server is under attack is the campaign's question; tests run on busy machines."""
+    """Raise deadlines: the campaign measures speed under attack, and tests run on busy machines."""
     for module in (wire, inside, rpc, newcomer):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 30.0)
     monkeypatch.setattr(translations, "TRANSLATED_SECONDS", 90.0)
@@ -31,7 +31,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def target_at(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """The graph as an attacker knows it, who has its discovery in this process's environment."""
+    """Return the graph as a target, with its discovery in this process's environment."""
     found = target_of(server, {})
     for name, value in liars_environment(found).items():
         monkeypatch.setenv(name, value)

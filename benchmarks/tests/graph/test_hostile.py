@@ -1,5 +1,5 @@
-"""Hostile clients and neighbours of the shared graph: each attack small, and some cases of all
-areas. `python -m benchmarks.hostile` has the whole campaign, with a witness beside it."""
+"""Hostile clients and neighbours of the shared graph: small attacks, and some cases of all areas.
+`python -m benchmarks.hostile` runs the whole campaign, with a concurrent witness."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ COUNTS = {
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
     "ports": 40, "servers": 40, "listen": 60,
 }  # fmt: skip
-# Of a frontend that has their ports, and writes down the text of telephone calls.
+# For a frontend that has their ports and logs the text of telephone calls.
 COUNTS_OF_PORTS = {"telephones": 60, "wyoming": 40, "rpc": 80}
-# Those that need keys, minutes, or limits as they are delivered are in the campaign only.
+# Attacks that need keys, minutes, or default limits are in the campaign only.
 ATTACKS = {
     "one_byte_frames": 0.15,
     "ping_flood": 0.05,
@@ -49,13 +49,13 @@ def only_who_hangs_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def target(server: Server, monkeypatch: pytest.MonkeyPatch) -> Target:
-    """The shared graph, as an attacker knows it."""
+    """Return the shared graph as a target."""
     return target_at(server, monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def with_ports(server: Server) -> Iterator[tuple[Server, Target]]:
-    """One more frontend of the graph, with a port for each protocol that has one of its own."""
+    """Yield another frontend of the graph, with a port for each protocol that needs its own."""
     ports = frontend_ports()
     settings = [f"--Frontend.{name}={port}" for name, port in ports.items()]
     with frontend_beside(server, "--Common.log_transcripts=true", *settings) as frontend:

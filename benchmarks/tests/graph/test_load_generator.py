@@ -1,4 +1,4 @@
-"""The load generator's protocols against the real server: it must hear what a client hears."""
+"""The load generator's protocols against the real server: its records must be right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def recorded() -> Record:
 
 
 async def heard(server: Server, name: str) -> Record:
-    """A session that was heard to its end."""
+    """Run a session, and check that its record is complete."""
     record = recorded()
     await protocol(name)(Target(server.url, MODEL), record)
     record.outcome = "done"
