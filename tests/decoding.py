@@ -48,7 +48,7 @@ def job(name: str = "x.flac", **changes: Any) -> DecodingJob:
 
 
 async def started(prepare: Any = None, **settings: Any) -> AsyncGenerator[DecodingProcesses, None]:
-    """Decoding processes, and their end."""
+    """Run decoding processes until the block ends."""
     given = FrontendSettings(**settings)
     made = DecodingProcesses(given) if prepare is None else DecodingProcesses(given, prepare)
     try:
@@ -65,7 +65,7 @@ async def collect(
 
 
 def without_seccomp() -> Work:
-    """Work in a process whose kernel has no seccomp."""
+    """Work in a process whose kernel lacks seccomp."""
 
     def refuse() -> None:
         raise SeccompUnavailable("it is switched off")
@@ -79,7 +79,7 @@ def without_seccomp() -> Work:
 
 
 class Attempt:
-    """Tries one thing and fails with what became of it; picklable by name."""
+    """Tries one operation and fails with its result; picklable by name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -150,7 +150,7 @@ class Attempt:
         os.write(2, b"forged line\n")
         return self._report("written")
 
-    # and what its frontend has to bear
+    # and the effects on its frontend
 
     def wait_for_ever(self, _file: BinaryIO) -> Iterator[Output]:
         threading.Event().wait()

@@ -1,4 +1,4 @@
-"""`auricle doctor` as a user types it, without a process of its own."""
+"""`auricle doctor` as a user types it, but in this process."""
 
 from __future__ import annotations
 

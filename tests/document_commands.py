@@ -22,21 +22,21 @@ _BLOCK = re.compile(r"<!-- runs(?: with (\S+))? -->\n```console\n(.*?)```", re.D
 
 @dataclass(frozen=True)
 class Example:
-    """A command of a document, and the output that it shows."""
+    """A command of a document, and its documented output."""
 
     page: str
     command: str
     output: str
 
     def matches(self, said: str) -> bool:
-        """Whether something is the output."""
+        """Whether a text matches the output."""
         parts = [re.escape(" ".join(part.split())) for part in self.output.split("...")]
         wanted = r"\s*.*".join(part.replace(r"\ ", r"\s+") for part in parts)
         return re.fullmatch(rf"\s*{wanted}\s*", said, re.DOTALL) is not None
 
 
 def examples(model: str = "") -> list[Example]:
-    """All that are run with this model; without a name, with the bundled one."""
+    """All commands to run with this model; without a name, with the bundled one."""
     found = []
     for page in sorted((ROOT / "docs").glob("*.md")):
         for name, block in _BLOCK.findall(page.read_text()):
@@ -49,7 +49,7 @@ def examples(model: str = "") -> list[Example]:
 
 
 def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command as it is typed where the environment is activated."""
+    """Run a command in `folder` as a user types it in the activated environment."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         command,

@@ -1,6 +1,6 @@
-"""The `session` of the first `session.update` that agent frameworks send, word for word.
+"""The `session` of the first `session.update` that agent frameworks send, verbatim.
 
-Taken down from livekit-plugins-openai 1.8.9 and pipecat-ai 1.14.0 (November 2026).
+Recorded from livekit-plugins-openai 1.8.9 and pipecat-ai 1.14.0 (November 2026).
 """
 
 from __future__ import annotations

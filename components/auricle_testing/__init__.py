@@ -1,4 +1,4 @@
-"""What tests and benchmarks share: a graph as processes, checkpoints of random weights, recordings.
+"""Shared by tests and benchmarks: a graph as processes, random checkpoints, and recordings.
 
 Nothing in `auricle` imports it, and neither the wheel nor the images have it.
 """

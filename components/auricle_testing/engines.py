@@ -1,4 +1,4 @@
-"""An engine of a PD worker, whose slab holds the windows of the bundled recordings."""
+"""An engine of a PD worker; its slab holds the windows of the bundled recordings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ E = TypeVar("E", bound=Engine)
 
 @dataclass
 class Bench(Generic[E]):
-    """An engine, and the windows that are in its slab by recording."""
+    """An engine, and the windows in its slab by recording."""
 
     engine: E
     prompt: PromptFormat
@@ -70,14 +70,14 @@ class Bench(Generic[E]):
 
 
 def landing_slab(checkpoint: ModelCheckpoint, kind: str, count: int = 64) -> Slab:
-    """An empty slab for float32 embeddings, in memory of a `kind` of `slabs.py`."""
+    """An empty slab for float32 embeddings, in memory of a `kind` from `slabs.py`."""
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
     return slab_in(kind, layout, count)
 
 
 def encoded(encoder: Encoder, audio: SegmentAudio, samples: int) -> list[tuple[str, np.ndarray]]:
-    """Key and embeddings, as bytes, of each window of the first `samples`."""
+    """Key and embeddings (as bytes) of each window of the first `samples`."""
     found = []
     for window in audio.windows(samples):
         (embeddings,) = encoder.encode([MelWindow(window.frames, window.floor)])

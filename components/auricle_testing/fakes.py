@@ -1,4 +1,4 @@
-"""Fakes of what stands behind a session of the frontend: speech is found and answered at once."""
+"""Fakes behind a session of the frontend: they detect and transcribe speech at once."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _LOUD = 0.01
 
 
 class InstantDetector(VoiceDetector):
-    """Finds speech at once, so that the number of operations does not depend on the clock."""
+    """Detects speech at once, so that the number of operations does not depend on the clock."""
 
     async def detect(self, state: VoiceState, frames: Floats) -> list[float]:
-        """As `VoiceDetector.detect`."""
+        """The same interface as `VoiceDetector.detect`."""
         values: list[float] = _loudness(frames).tolist()
         return values
 
@@ -45,7 +45,7 @@ def _loudness(frames: Floats) -> Floats:
 
 
 class _Owned:
-    """One session of the processor: it has text for whatever arrives, at once."""
+    """One session of the processor: it has text for any audio at once."""
 
     def __init__(self, opened: OpenSession) -> None:
         self.events: asyncio.Queue[SessionEvent] = asyncio.Queue()
@@ -83,7 +83,7 @@ class _Owned:
 
 
 class Processor:
-    """In place of all endpoints of a processor that is never busy."""
+    """Replaces all endpoints of a processor that is never busy."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Owned] = {}
@@ -113,7 +113,7 @@ class Processor:
 
 
 def admission(*, draining: bool = False) -> SessionAdmission:
-    """Return a front admission with room for one session; `draining`: all sessions end at once."""
+    """Return a front admission for one session; `draining`: all sessions end at once."""
     admission = SessionAdmission(cast(Any, None), 1)
     if draining:
         admission.begin_drain(0.0)
@@ -121,7 +121,7 @@ def admission(*, draining: bool = False) -> SessionAdmission:
 
 
 class SteadyPulses:
-    """In place of the pulses of a processor that never hangs."""
+    """Replaces the pulses of a processor that never hangs."""
 
     async def during(self, instance: int, work: Awaitable[Any], stop: object = None) -> Any:
         """Return the result of `work`."""

@@ -1,4 +1,4 @@
-"""Noise in place of speech, for detectors that go by loudness."""
+"""Noise as speech, for detectors that depend on loudness only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def noise(samples: int) -> bytes:
 
 
 def speech_like(samples: int, rate: int = 16_000) -> bytes:
-    """Return noise and silence in turn, 0.6 s each: as many starts and ends as can be."""
+    """Return alternating noise and silence, 0.6 s each, for as many starts and ends as possible."""
     values = np.frombuffer(noise(samples), "<i2").copy()
     values[(np.arange(samples) * 10 // (6 * rate)) % 2 == 1] = 0
     return values.tobytes()

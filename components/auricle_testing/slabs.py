@@ -1,4 +1,4 @@
-"""Slabs for tests: in host memory, or on a device, which a stand-in plays."""
+"""Slabs for tests: in host memory, or on a fake device."""
 
 from __future__ import annotations
 

@@ -34,11 +34,12 @@ _MULAW = {LOUD: b"\x80", QUIET: b"\xff"}
 
 @dataclass(frozen=True)
 class Ending:
-    """How a client's session ended.
+    """The end of a client's session.
 
     `how`: "http" and the status of a refused handshake, a WebSocket's close code, the name of a
     gRPC status, "hung up" or "closed" by the server; "left" if the client ended it. `error` is the
-    code that the client got, `text` all that it got about the error. `finals` are the final texts.
+    error code that the client received, `text` the whole error message. `finals` are the final
+    texts.
     """
 
     how: str
@@ -48,7 +49,7 @@ class Ending:
 
     @property
     def seen(self) -> str:
-        """All but the text, as the table has it."""
+        """All fields except the text, as in the table."""
         return " ".join(filter(None, [self.how, self.error, *map(repr, self.finals)]))
 
 
@@ -63,20 +64,20 @@ class LiveClient(ABC):
     def __init__(self, served: Served, secret: str | None = None) -> None:
         self.served = served
         self.secret = secret
-        self.levels: list[int] = []  # of all audio so far
+        self.levels: list[int] = []  # of all audio sent
         self._ending: Ending | None = None
 
     @property
     def turn_has_ended(self) -> bool:
-        """Whether the audio so far is speech that silence has ended."""
+        """Whether the audio so far is speech followed by a silence that ends the turn."""
         return self.levels == [LOUD, QUIET]
 
     @abstractmethod
     async def connect(self) -> None:
-        """Connect, which a server may refuse: `ended` then returns how."""
+        """Connect. The server may refuse: `ended` then returns the reason."""
 
     async def begin(self) -> None:
-        """Send what precedes the audio."""
+        """Send the messages before the audio."""
         return
 
     async def speak(self, level: int, seconds: float = 1.0) -> None:
@@ -85,22 +86,22 @@ class LiveClient(ABC):
         await self.send(np.full(round(seconds * SAMPLE_RATE), level, "<i2").tobytes())
 
     async def send(self, samples: bytes) -> None:
-        """Send 16-bit samples at 16 kHz, or bytes that are none."""
+        """Send 16-bit samples at 16 kHz, or bytes that are not audio."""
         raise NotImplementedError
 
     @abstractmethod
     async def end(self) -> None:
-        """Send that the audio has ended."""
+        """Send the end of the audio."""
 
     async def ended(self) -> Ending:
-        """Read up to the session's end, once, and return how that was."""
+        """Read until the session's end, once, and return how it ended."""
         if self._ending is None:
             self._ending = await self.read()
         return self._ending
 
     @abstractmethod
     async def read(self) -> Ending:
-        """Read up to the session's end."""
+        """Read until the session's end."""
 
     @abstractmethod
     async def leave(self) -> None:
@@ -133,7 +134,7 @@ class SocketClient(LiveClient):
     async def put(self, data: bytes | str) -> None:
         """Send a message, unless the server has closed the connection."""
         if self._socket is not None:
-            with suppress(websockets.ConnectionClosed):  # `read` returns how
+            with suppress(websockets.ConnectionClosed):  # `read` returns the ending
                 await self._socket.send(data)
 
     async def put_json(self, **fields: Any) -> None:
@@ -177,7 +178,7 @@ class SocketClient(LiveClient):
         await self._socket.close()
 
     def has_all(self, told: dict[str, Any]) -> bool:
-        """Whether the client leaves after this message, of a protocol without an end."""
+        """Whether the client leaves after this message (protocols without an end message)."""
         return False
 
     async def leave(self) -> None:
@@ -200,8 +201,10 @@ class Stream(SocketClient):
 
 
 class Realtime(SocketClient):
-    """A session ends when its client leaves: here once it has the text of its only turn, or the
-    error of a commit without audio."""
+    """A session ends when its client leaves.
+
+    These tests leave after the text of the only turn, or after the error of a commit without audio.
+    """
 
     path = "/v1/realtime"
     append: ClassVar[str] = "input_audio_buffer.append"
@@ -282,7 +285,7 @@ class AssemblyAI(SocketClient):
 
 
 class Vapi(SocketClient):
-    """A call ends when Vapi leaves: here once it has the text of speech that silence has ended."""
+    """A call ends when Vapi leaves: here after the text of speech followed by silence."""
 
     path = "/v1/vapi"
     _ends = False
@@ -303,7 +306,7 @@ class Vapi(SocketClient):
 
 
 class Twilio(SocketClient):
-    """Its text is on the bus, and errors are in the reason of the close frame alone."""
+    """Its text is on the bus, and errors appear only in the reason of the close frame."""
 
     path = "/v1/twilio"
 
@@ -346,7 +349,7 @@ class RpcClient(LiveClient):
         self._call = self._channel.stream_stream(self.method)(
             metadata=rpc.bearer(self.secret), timeout=60
         )
-        # A call that is refused while its client writes has a status of the client's own making.
+        # If the server refuses a call while its client writes, the client library sets the status.
         ended = asyncio.Event()
         self._call.add_done_callback(lambda _call: ended.set())
         with suppress(TimeoutError):
@@ -358,7 +361,7 @@ class RpcClient(LiveClient):
             await self._call.write(data)
 
     async def status(self, finals: list[str], error: str = "", text: str = "") -> Ending:
-        """How the call ended."""
+        """The status of the call."""
         details = dict(await self._call.trailing_metadata() or ()).get("grpc-status-details-bin")
         if details is not None:
             status, info = Status(), ErrorInfo()
@@ -442,7 +445,7 @@ class TcpClient(LiveClient):
 
     async def put(self, data: bytes) -> None:
         """Send, unless the server has closed the connection."""
-        with suppress(OSError):  # `read` returns how
+        with suppress(OSError):  # `read` returns the ending
             self._writer.write(data)
             await self._writer.drain()
 
@@ -479,7 +482,7 @@ class Wyoming(TcpClient):
 
 
 class AudioSocket(TcpClient):
-    """Its text is on the bus, and an error is but a hang-up."""
+    """Its text is on the bus, and an error is only a hang-up."""
 
     transport = "audiosocket"
 
@@ -500,7 +503,7 @@ class AudioSocket(TcpClient):
     async def read(self) -> Ending:
         try:
             data = await self._reader.read()
-        except ConnectionResetError:  # data that was sent meanwhile is not read
+        except ConnectionResetError:  # the server closed with unread data
             data = HANG_UP
         how = "hung up" if data == HANG_UP else "closed"
         return Ending(how, finals=_on_bus(self.served))

@@ -1,4 +1,4 @@
-"""The frontend in this process, on real ports, before a made-up processor that can fail."""
+"""The frontend in this process, on real ports, with a fake processor that can fail."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TCP = {
 
 
 class FallibleProcessor(Processor):
-    """Has text for whatever is loud, and translates it; fails every session after `fail`."""
+    """Has text for any loud audio, and translates it; fails every session after `fail`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class FallibleProcessor(Processor):
         self._failing = asyncio.Event()
 
     def fail(self, failure: Exception | Failed) -> None:
-        """End all sessions, the open ones too, with an exception or as failed."""
+        """Fail all sessions, including the open ones, with an exception or as failed."""
         self._failure = failure
         self._failing.set()
 
@@ -67,7 +67,7 @@ class FallibleProcessor(Processor):
         async with aclosing(super().stream(message, reply, instance)) as events:
             while (event := await unless(self._failing, _next(events))) is not None:
                 if message.translate and isinstance(event, SegmentPartial):
-                    continue  # partials have another text than finals, so it must not be committed
+                    continue  # partials differ from finals and must not be committed
                 yield event
                 if message.translate and isinstance(event, SegmentFinal):
                     text = event.text.upper()
@@ -113,21 +113,21 @@ class Served:
         self._rates = RateLimiter(0.0, "requests")
 
     def serving(self, transport: str) -> Any:
-        """Serve at `port`, by `websocket`, `grpc` or the name of a protocol with a TCP port."""
+        """Serve at `port`: `websocket`, `grpc`, or the name of a protocol with a TCP port."""
         if transport == "websocket":
             return self._http()
         return self._grpc() if transport == "grpc" else self._tcp(transport)
 
     @property
     def counted(self) -> dict[str, float]:
-        """How many sessions ended with which result, by the metric."""
+        """The number of ended sessions by result, from the metric."""
         counter = self.frontend.metrics._ended
         samples = [s for m in counter.collect() for s in m.samples if s.name.endswith("_total")]
         return {s.labels["result"]: s.value for s in samples}
 
     @property
     def heard_seconds(self) -> float:
-        """The audio that was counted, in seconds, by the metric."""
+        """The seconds of audio, from the metric."""
         return float(self.frontend.metrics._received._value.get())
 
     @asynccontextmanager

@@ -36,7 +36,7 @@ DETAIL = "secret /path detail"
 SECRET, KEY = new_key(TENANT)
 _, OTHER = new_key("globex")
 SHORT_SECONDS = 0.05
-# Long enough for the messages of a client before it becomes idle.
+# Longer than a client needs for its messages before it becomes idle.
 IDLE = dict.fromkeys(
     (
         "idle_timeout_seconds",
@@ -54,7 +54,7 @@ def key(**limits: Any) -> list[ApiKey]:
 
 
 async def speaks(client: LiveClient) -> None:
-    """Connect and speak; the session is open then, and its speech was processed."""
+    """Connect and send speech; when it returns, the session is open and the speech processed."""
     await client.connect()
     await client.begin()
     await client.speak(LOUD)
@@ -102,7 +102,7 @@ async def long_message(client: LiveClient) -> None:
 
 
 async def second_session(client: LiveClient) -> None:
-    """Another client speaks, then this one comes."""
+    """Another client's session is open when this one connects."""
     first = type(client)(client.served, client.secret)
     try:
         await speaks(first)
@@ -110,7 +110,7 @@ async def second_session(client: LiveClient) -> None:
         await client.ended()
     finally:
         if client.secret is not None:
-            client.served.access.replace([KEY])  # a session that is slowed down continues
+            client.served.access.replace([KEY])  # a rate-limited session continues
         await first.leave()
 
 
@@ -121,7 +121,7 @@ async def drained_when_quiet(client: LiveClient) -> None:
 
 
 async def drained_in_speech(client: LiveClient) -> None:
-    """Draining waits for the end of the segment, up to its deadline."""
+    """Draining waits for the end of the segment until its deadline."""
     admission = client.served.admission
     await speaks(client)
     for _ in range(10):
@@ -163,16 +163,19 @@ async def key_is_withdrawn(client: LiveClient) -> None:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """`act` runs up to where only the session's end is to be read. `secret` is the client's."""
+    """`act` performs the behaviour up to the point where only the session's end is left to read.
+
+    `secret` is the client's key.
+    """
 
     act: Callable[[LiveClient], Awaitable[None]]
     settings: dict[str, Any] = field(default_factory=dict)
     keys: Sequence[ApiKey] | None = None
     secret: str | None = None
-    gone: bool = False  # the client itself ends it
-    others: bool = False  # another session came first
-    has_detail: bool = False  # the log has a reason that the client does not get
-    drain_seconds: float | None = None  # to the deadline, of a drain that ends it
+    gone: bool = False  # the client ends the session itself
+    others: bool = False  # another session opened first
+    has_detail: bool = False  # the log has a reason that the client does not receive
+    drain_seconds: float | None = None  # until the deadline of a drain that ends the session
 
 
 BEHAVIOURS = {
@@ -213,7 +216,7 @@ BEHAVIOURS = {
     "client vanishes": Behaviour(vanishes, gone=True),
     "key withdrawn": Behaviour(key_is_withdrawn, keys=[KEY], secret=SECRET),
 }
-# How long a session waits for another processor, and for its key's audio rate.
+# The wait of a session for another processor, and for its key's audio rate.
 PAUSES = (
     "auricle.frontend.link.session_line._PAUSE_SECONDS",
     "auricle.frontend.transport.access.limits._LONGEST_SLEEP_SECONDS",
@@ -222,7 +225,7 @@ PAUSES = (
 
 @asynccontextmanager
 async def draining(served: Served, seconds: float | None) -> AsyncIterator[None]:
-    """Drain, as the process does: sessions are asked again and again."""
+    """Drain like the process: repeat the request to the sessions."""
 
     async def poll(seconds: float) -> None:
         while True:
@@ -238,7 +241,7 @@ async def draining(served: Served, seconds: float | None) -> AsyncIterator[None]
 
 
 async def observed(protocol: str, behaviour: Behaviour, log: pytest.LogCaptureFixture) -> Seen:
-    """What there is to see of a session, as the table has it."""
+    """The visible results of a session, as in the table."""
     log.set_level(logging.INFO)
     settings = dict(behaviour.settings)
     if protocol == "translations":

@@ -1,1 +1,1 @@
-"""Fakes for unit tests, one idea a file; those that benchmarks use too are in `auricle_testing`."""
+"""Fakes for unit tests, one concept per file; `auricle_testing` has the ones for benchmarks."""

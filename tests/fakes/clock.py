@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Clock:
-    """Moves on by `step` whenever it is read."""
+    """Advances by `step` at each reading."""
 
     now: float = 100.0
     step: float = 0.0

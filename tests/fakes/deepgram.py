@@ -1,4 +1,4 @@
-"""A frontend that speaks Deepgram's protocol, and its client."""
+"""A frontend with Deepgram's protocol, and its client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUIET = bytes(32_000)
 
 
 class Client:
-    """One connection's client, which sends these messages and then only reads."""
+    """One connection's client: it sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
     sessions = ("sess_1", "sess_1.1")
@@ -47,7 +47,7 @@ class Client:
     async def receive(
         self, seconds: float, what: str, _enough: int = 0
     ) -> tuple[str | None, bytes]:
-        for _ in range(20):  # everything that is on its way gets through
+        for _ in range(20):  # all messages in flight arrive
             await asyncio.sleep(0)
         if not self._messages:
             raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
@@ -78,7 +78,7 @@ async def served(
     protocol: Callable[[Frontend], Any] = listen_protocol,
     turns: Any = None,
 ) -> Client:
-    """A client whose session has run to its end."""
+    """A client after the end of its session."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
     frontend = Frontend(
         settings,

@@ -1,4 +1,4 @@
-"""A deployment as the doctor sees it."""
+"""A deployment as the doctor collects it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS = Probed(0.003, 0.012, 0.03, 0.001, 6656)
 
 @dataclass
 class Graph:
-    """A deployment of a frontend, a processor, and two workers of each pool, to break."""
+    """A deployment of a frontend, a processor and two workers of each pool, for fault injection."""
 
     answers: dict[str, ProcessAnswer] = field(default_factory=dict)
     probe: ProbeAnswer = field(default_factory=lambda: ProbeAnswer("b1", "c1", "d1", STEPS))

@@ -1,4 +1,4 @@
-"""Pieces of audio that endpointing passes on."""
+"""Chunks of audio that endpointing emits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 
 
 def joined(events: list[AudioEvent]) -> list[AudioEvent]:
-    """Pieces that follow each other, up to a boundary, as one."""
+    """Consecutive chunks joined, up to a boundary."""
     merged: list[AudioEvent] = []
     for event in events:
         last = merged[-1] if merged else None

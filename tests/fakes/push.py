@@ -1,4 +1,4 @@
-"""Pieces of audio on their way to a processor."""
+"""Chunks of audio for a processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A port of the frontend in this process, before a made-up processor, and its client."""
+"""A TCP port of the frontend in this process, with a fake processor, and its client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Speaks = Callable[[Frontend, Access], TcpProtocol]
 
 
 class _Absent:
-    """No processor is asked whether it admits a session, so each is admitted."""
+    """Admits every session without asking a processor."""
 
     async def instances(self) -> list[int]:
         return []
@@ -37,7 +37,7 @@ class _Absent:
 def frontend(
     bus: TranscriptBus | None = None, processor: Processor | None = None, **settings: Any
 ) -> Frontend:
-    """A frontend before a processor, by default one that has text for whatever is loud, at once."""
+    """A frontend with a processor, by default one that has text for any loud audio at once."""
     made, called = FrontendSettings(**settings), cast(Any, processor or Processor())
     endpoints = ProcessorEndpoints(*[called] * 5, cast(Any, SteadyPulses()))
     return Frontend(
@@ -94,7 +94,7 @@ class Port:
             writer.close()
 
     def ended(self) -> dict[str, float]:
-        """How many sessions ended with which result."""
+        """The number of ended sessions by result."""
         counter = self.frontend.metrics._ended
         samples = [s for m in counter.collect() for s in m.samples if s.name.endswith("_total")]
         return {s.labels["result"]: s.value for s in samples}

@@ -1,4 +1,4 @@
-"""A model that judges turns by each sample."""
+"""A turn model whose result depends on each sample."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ CONNECTED = json.dumps({"event": "connected", "protocol": "Call", "version": "1.
 
 
 def start(*tracks: str, parameters: Mapping[str, str] | None = None, **other: Any) -> str:
-    """As in Twilio's documentation of its WebSocket messages."""
+    """The start message from Twilio's documentation of its WebSocket messages."""
     audio = {"encoding": "audio/x-mulaw", "sampleRate": 8_000, "channels": 1}
     fields = {
         "accountSid": "AC" + "3" * 32,

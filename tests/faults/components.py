@@ -11,6 +11,6 @@ async def whole(disturbed: Server) -> None:
     launcher = Launcher(disturbed)
     components = ("EncodeWorker", "PdWorker", "Processor", "Frontend")
     for component in components:
-        launcher.scale(component, 1)  # a test that failed may have left two
+        launcher.scale(component, 1)  # a failed test may have left two
     for component in components:
         await eventually(lambda name=component: launcher.settled(name, 1), READY_SECONDS)

@@ -12,7 +12,7 @@ from auricle_testing.server import eventually
 
 
 async def freeze(process: psutil.Process) -> None:
-    """Return once all of its threads have stopped; on a busy machine that takes a while."""
+    """Stop all of its threads; on a busy machine that takes a while."""
     process.send_signal(signal.SIGSTOP)
     threads = Path(f"/proc/{process.pid}/task")
     await eventually(lambda: all(_stands(thread) for thread in threads.glob("*")), seconds=60)

@@ -24,7 +24,7 @@ async def test_a_frozen_worker_is_named(server: Server) -> None:
     assert workers and all(worker["description"] is None for worker in workers)
     assert not found["diagnosis"]["probes"]
     said = [finding["what"] for finding in found["findings"] if finding["wrong"]]
-    # Its launcher may have lost patience and ended it meanwhile.
+    # Its launcher may have ended it as unresponsive.
     assert any(
         what.startswith("Encode worker 1 (instance ")
         and ("did not answer within" in what or "cannot be reached" in what)

@@ -1,4 +1,4 @@
-"""What OpenAI's client, agent frameworks and vLLM's benchmark send, on the real graph."""
+"""Requests of OpenAI's client, agent frameworks and vLLM's benchmark, on the real graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def preset(server: Server) -> Iterator[Server]:
 
 
 class Connection:
-    """A framework's connection, which fails at any `error` event, as theirs do."""
+    """A framework's connection, which fails at any `error` event, as the frameworks do."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self._socket = socket
@@ -96,7 +96,7 @@ async def test_a_framework_that_ends_turns_itself(preset: Server, session: dict[
             await connection.send("input_audio_buffer.commit")
             done = await connection.until(COMPLETED)
             assert jiwer.wer(recordings.words(name), done["transcript"]) <= 0.34
-        # One that heard speech where we hear none commits, too.
+        # A framework that detected speech where the server detects none commits, too.
         await connection.append(bytes(24_000))
         await connection.send("input_audio_buffer.commit")
         assert (await connection.until(COMPLETED))["transcript"] == ""
@@ -108,7 +108,7 @@ async def test_text_that_is_wanted_soon_comes_within_the_turn_and_stays(server: 
     session = {"audio": {"input": {"transcription": transcription, "turn_detection": None}}}
     async with connected(server, session) as connection:
         audio = resampled_pcm("market").tobytes()
-        # 2.5 s; the rest follows once there is text.
+        # 2.5 s; the rest follows after the first text.
         await connection.append(audio[:120_000])
         await connection.until(DELTA)
         await connection.append(audio[120_000:])

@@ -1,4 +1,4 @@
-"""`encoding: log_mel`: the text is the one that sending samples gives."""
+"""`encoding: log_mel` gives the same text as samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from auricle_testing.server import Server
 from examples.log_mel_client import FeatureSender, speech, transcribe
 
 pytestmark = pytest.mark.end_to_end
-# Those of configs/demo.yaml and the frontend's defaults.
+# The values of configs/demo.yaml and the frontend's defaults.
 LIMITS = SegmentLimits.from_seconds(pause_after=3, maximum=20, search=3)
 OPTIONS = EndpointingOptions(0.5, 500, 300)
 

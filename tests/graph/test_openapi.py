@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the server held against it: no input gives a 5xx of ours."""
+"""The server against the OpenAPI document: no input causes a 5xx of our code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page at `/`, in headless Chromium, used as a person would."""
+"""The page at `/` in headless Chromium, operated like a user."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SCREENSHOTS = ("begin", "light", "dark", "phone")
 
 @pytest.fixture(scope="module")
 def shown() -> Path:
-    """Where the screenshots are left, to be looked at."""
+    """The folder in which the screenshots remain for inspection."""
     return emptied(ROOT / "build/page")
 
 
 @pytest.fixture(scope="module")
 def found(server: Server, shown: Path) -> dict[str, Any]:
-    """What Chromium found, see components/auricle_testing/chromium/page.mjs."""
+    """Chromium's results, see components/auricle_testing/chromium/page.mjs."""
     return captions(server, shown)
 
 

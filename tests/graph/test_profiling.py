@@ -37,7 +37,7 @@ def _source(server: Server) -> LoadInput:
 
 
 async def test_the_graph_transcribes_a_recording(server: Server) -> None:
-    """Translate pools are measured with this text."""
+    """The profile of translate pools uses this text."""
     source = _source(server)
     runtime = Runtime(source.settings)
     try:

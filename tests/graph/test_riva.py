@@ -33,7 +33,7 @@ SECONDS = 120.0
 
 @pytest.fixture(scope="module")
 def address(grpc_address: str) -> str:
-    """Where the service is."""
+    """The address of the service."""
     return grpc_address
 
 
@@ -56,7 +56,7 @@ async def own_words(server: Server, name: str) -> str:
 
 
 def live(service: Any, path: Path, **options: Any) -> list[Any]:
-    """The results of a WAV file that is sent packet by packet, header and all, as users do."""
+    """The results of a WAV file sent in packets, including its header, as users do."""
     interim = options.pop("interim_results", False)
     config = riva_client.StreamingRecognitionConfig(
         config=riva_client.RecognitionConfig(**options), interim_results=interim
@@ -67,7 +67,7 @@ def live(service: Any, path: Path, **options: Any) -> list[Any]:
 
 
 def text(results: Any) -> str:
-    """As the client's own tools put it together."""
+    """The text as the client's own tools assemble it."""
     return "".join(result.alternatives[0].transcript for result in results).strip()
 
 

@@ -25,7 +25,7 @@ def pcm() -> bytes:
 
 
 async def streamed(server: Server, packet: int) -> list[Event]:
-    """Sent as fast as the server takes it; each segment is decoded once."""
+    """Send the audio as fast as the server accepts it; each segment is decoded once."""
     address = server.url.replace("http", "ws") + "/v1/audio/stream"
     start = {"endpointing": {"eagerness": "low"}, "partials": False, "sample_rate": 16_000}
     async with websockets.connect(address, max_size=None) as socket:

@@ -1,4 +1,4 @@
-"""The align pool by itself, real processes and NIXL: times equal transformers', whoever dies."""
+"""The align pool alone, with real processes, NIXL and deaths: times equal transformers'."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reference(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Reference
 
 @pytest.fixture(scope="module")
 def pool(start: Start) -> dict[str, subprocess.Popen[bytes]]:
-    """The processes, by component; whoever ends one starts another."""
+    """The processes, by component; a test that ends one starts another."""
     return {name: start(name) for name in ("AlignEncodeWorker", "AlignWorker")}
 
 
@@ -76,7 +76,7 @@ async def connected(runtime: Runtime, path: Path, patience: float = 60.0) -> Wor
 
 
 def spoken(samples: int, words: tuple[str, ...], tenant: str = "t") -> FinalSegment:
-    """A final segment of a session, whose log-mel was computed for the decoder's windows."""
+    """A final segment of a session; its log-mel was computed for the decoder's windows."""
     scheme = KeyScheme(DECODER.fingerprint, "float32", tenant)
     audio = SegmentAudio(DECODER.geometry, scheme)
     audio.push(SPEECH)
@@ -118,7 +118,7 @@ async def test_a_dead_worker_is_named_and_another_one_gives_the_same_times(
         assert await aligner.times(spoken(samples, WORDS), 60.0) == right
         pool[name].send_signal(signal.SIGKILL)
         pool[name].wait()
-        # Embeddings that no worker has yet: of another tenant, whose keys are its own.
+        # Embeddings that no worker has yet: another tenant's keys differ.
         lost = spoken(samples, WORDS, tenant=f"after {name}")
         with pytest.raises(WorkerUnavailable):
             await hurried.times(lost, 20.0)

@@ -1,4 +1,4 @@
-"""Whisper aligns itself: real processes and NIXL, with the embeddings that there are for text."""
+"""Whisper aligns its own text: real processes, NIXL, and the transcription's embeddings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_words_are_aligned_with_what_was_encoded_for_text(tmp_path: Path) 
                 expected = script.times_ms(marks)
                 for times in found:
                     assert list(times) == sorted(times) and times[-1] <= samples // 16
-                    # Random attention has near ties, which a batch decides otherwise.
+                    # Random attention has near ties, which a batch may resolve differently.
                     assert max(abs(a - b) for a, b in zip(times, expected, strict=True)) <= 100
         finally:
             runtime.close()

@@ -1,4 +1,4 @@
-"""Commands that start the whole graph, or as much of it as a mistake lets them."""
+"""Commands that start the whole graph, or fail during its start because of a mistake."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_checkpoint_that_does_not_fit_stops_the_server_and_says_why(tmp_path: 
 
 
 def test_a_server_whose_output_nobody_reads_any_more_stops_in_order() -> None:
-    """As in `auricle serve … | head -1`."""
+    """The case of `auricle serve … | head -1`."""
     with leaving_nothing() as environment:
         command = [sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"]
         process = subprocess.Popen(

@@ -18,7 +18,7 @@ from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, free_port, serving
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
-# It wants every field of a session that its types have.
+# It requires every field of its session types.
 INPUT = {
     "format": {"type": "audio/pcm", "rate": 16_000},
     "transcription": {"model": "demo", "language": "en", "prompt": ""},

@@ -26,7 +26,7 @@ from auricle_testing.server import (
 from auricle_testing.services import Etcd, etcd_server, nats_server
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
-RECORDS = "v1/instances"  # of served endpoints
+RECORDS = "v1/instances"  # records of served endpoints
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_the_graph_runs_on_etcd_and_nats(etcd: Etcd, nats: str, tmp_path: 
         events = [e async for e in stream_file(server.url, samples, live=False)]
         assert jiwer.wer(recordings.words("hello"), events[-1]["text"]) <= 0.34
         assert etcd.keys(RECORDS)
-        # Load reports come by NATS, and the lease that makes one planner act is kept in etcd.
+        # Load reports use NATS, and etcd keeps the lease that selects the active planner.
         for pool in ("encode_worker", "pd_worker"):
             await eventually(lambda pool=pool: _ready(server, pool) == 1, seconds=60)
         leader = "auricle_planner_leader"
@@ -104,7 +104,7 @@ async def test_a_minute_without_etcd_costs_a_session_nothing(etcd: Etcd, tmp_pat
             await asyncio.wait([away], timeout=5)
         etcd.start()
         assert etcd.keys(RECORDS) == records
-        # Those that start now are found, and so are those that were there.
+        # Discovery finds new processes and earlier ones.
         Launcher(server).scale("Processor", 2)
         await eventually(lambda: Launcher(server).settled("Processor", 2), READY_SECONDS)
         await eventually(lambda: _health(server)["processors"] == 2, seconds=60)

@@ -1,4 +1,4 @@
-"""A checkpoint of three languages in a graph: each segment is in the one that was spoken."""
+"""A checkpoint of three languages in a graph: each segment has the spoken language."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 
 def spoken(*names: str) -> np.ndarray:
-    """Sentences in these languages, each by another voice, with a second of silence between."""
+    """Sentences in these languages, each with another voice, with a second of silence between."""
     return conversation([SAID[name] for name in names])
 
 
@@ -52,7 +52,7 @@ async def test_each_segment_is_in_the_language_that_is_spoken(server: Server) ->
     assert [final.language for final in found] == list(SAID)
     for final in found:
         assert jiwer.wer(SAID[final.language][1], final.text) <= WORD_ERRORS
-        # In its own letters and case, as its dictionary has it.
+        # In the letters and case of its dictionary.
         assert set(final.text.split()) <= KNOWN[final.language]
 
 

@@ -1,4 +1,4 @@
-"""The page at `/ops`, in headless Chromium, on a graph with keys and a planner while one speaks."""
+"""The page at `/ops` in headless Chromium, on a graph with keys and a planner, during speech."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCREENSHOTS = ("key", "light", "dark", "phone")
 
 @pytest.fixture(scope="module")
 def shown() -> Path:
-    """Where the screenshots are left, to be looked at."""
+    """The folder in which the screenshots remain for inspection."""
     return emptied(ROOT / "build/ops")
 
 
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def found(server: Server, shown: Path) -> dict[str, Any]:
-    """What Chromium found, see components/auricle_testing/chromium/ops.mjs."""
+    """Chromium's results, see components/auricle_testing/chromium/ops.mjs."""
     return operations(server, shown)
 
 
@@ -69,7 +69,7 @@ def test_a_session_is_there_with_the_steps_of_its_chunks(found: dict[str, Any]) 
     assert session[9] == "processor 1" and found["pressed"] == "true"
     steps = ["Frontend", "Waits", "Log-mel", "Encode", "Read", "Decode", "Other"]
     assert found["steps_heads"][3:10] == steps
-    # Of the chunks since it was chosen, this frontend has told the text too.
+    # This frontend has also sent the text of the chunks since the session was selected.
     assert any(row[3] != "–" for row in found["steps"])
     assert len(found["steps"]) >= 5
     longest = [sum(bars) for bars in found["bars"]]

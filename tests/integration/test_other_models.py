@@ -1,4 +1,4 @@
-"""Other models than Qwen3-ASR in vLLM: audio in parts gives the stock model's tokens."""
+"""Models other than Qwen3-ASR in vLLM: audio in parts gives the stock model's tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from auricle_testing.split_path import GRID, GrowingSegment, encode_worker
 
 pytestmark = [pytest.mark.integration, pytest.mark.deployment, pytest.mark.asyncio]
 CPU = EncodeWorkerSettings(dtype="float32", threads=1)
-# Of a segment that grows over the end of a window.
+# Offsets of a segment that grows beyond the end of a window.
 OFFSETS = (5 * GRID, 12 * GRID, 13 * GRID, 20 * GRID + 77)
 
 

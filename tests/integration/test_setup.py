@@ -56,7 +56,7 @@ def environment(new_environment: Path, tmp_path: Path, said: list[str]) -> Envir
 
 @pytest.fixture
 def indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose subfolders are indexes: `pypi`, which pip asks, and `pytorch`."""
+    """A folder whose subfolders are indexes: `pypi`, the one that pip uses, and `pytorch`."""
     root = tmp_path / "indexes"
     write_wheel(root / "pypi/torch", "torch", "2.13.0")
     (root / "lock.txt").write_text("torch==2.13.0\n")

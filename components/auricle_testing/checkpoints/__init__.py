@@ -1,1 +1,1 @@
-"""Small checkpoints of random weights, in the formats in which models are published."""
+"""Small checkpoints with random weights, in the formats of published models."""

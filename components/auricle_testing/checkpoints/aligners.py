@@ -1,4 +1,4 @@
-"""A small aligner with random weights, in the published format: its times mean nothing."""
+"""A small aligner with random weights, in the published format: its times are meaningless."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LANGUAGES = ("English", "Chinese")
 
 
 def random_aligner(path: Path, *, seed: int = 7) -> Path:
-    """Make one of the demo model's geometry in `path`, with audio and text weights of its own."""
+    """Write one with the demo model's geometry to `path`, with its own audio and text weights."""
     path.mkdir(parents=True, exist_ok=True)
     for file in DEMO.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt"):
@@ -56,7 +56,7 @@ def random_aligner(path: Path, *, seed: int = 7) -> Path:
 
 
 def as_transformers(path: Path) -> None:
-    """Rewrite an aligner in transformers' own format."""
+    """Convert an aligner to transformers' own format."""
     config = json.loads((path / "config.json").read_text())
     thinker = config["thinker_config"]
     flat = {
@@ -85,7 +85,7 @@ def as_transformers(path: Path) -> None:
 
 
 class Reference:
-    """transformers' own aligner, in float32: audio and words in, logits and times out."""
+    """transformers' own aligner, in float32: from audio and words to logits and times."""
 
     def __init__(self, path: Path, scratch: Path) -> None:
         shutil.copytree(path, scratch)

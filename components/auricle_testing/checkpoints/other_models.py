@@ -1,6 +1,6 @@
-"""Small random checkpoints of other models than Qwen3-ASR, in their published formats.
+"""Small random checkpoints of models other than Qwen3-ASR, in their published formats.
 
-Each comes with the stock model of transformers whose weights it has.
+Each comes with transformers' stock model with the same weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from auricle_testing.server import ROOT
 DEMO = ROOT / "models/demo"
 AUDIO_START, AUDIO_END, AUDIO_PAD = 1087, 1088, 1089
 END, END_OF_TEXT = 1086, 1084
-# As published, but for the sizes.
+# As published, except for the sizes.
 _OMNI_AUDIO = {
     "model_type": "qwen3_omni_moe_audio_encoder",
     "num_mel_bins": 128,
@@ -156,15 +156,15 @@ class Listens(Protocol):
     seconds: float
 
     def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
-        """Of the whole recording, (n, width)."""
+        """The embeddings of the whole recording, (n, width)."""
         ...
 
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
-        """Greedy tokens of the answer, the one that ends it included."""
+        """Greedy tokens of the answer, including the one that ends it."""
         ...
 
     def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
-        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        """The logits from which each token of the answer was chosen, (tokens, vocabulary)."""
         ...
 
 
@@ -182,8 +182,8 @@ class Stock:
     ) -> None:
         """`projector` is the module whose outputs are the embeddings.
 
-        `mask` is the name under which the model takes the mask of its features, which are
-        Whisper's unless an extractor is given.
+        `mask` is the model's argument for the mask of its features. The features are Whisper's
+        unless there is an extractor in `features`.
         """
         self._model = model
         self._mask = mask
@@ -229,7 +229,7 @@ class Stock:
 
     @torch.inference_mode()
     def embeddings(self, pcm: np.ndarray) -> torch.Tensor:
-        """Of the whole recording, (n, width)."""
+        """The embeddings of the whole recording, (n, width)."""
         inputs = self._inputs(pcm, (AUDIO_START,), (AUDIO_END,))
         self._seen.clear()
         self._model(**inputs)
@@ -237,13 +237,13 @@ class Stock:
         return found.reshape(-1, found.shape[-1])[: inputs["input_ids"].shape[1] - 2]
 
     def tokens(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> list[int]:
-        """Greedy tokens of the answer, the one that ends it included."""
+        """Greedy tokens of the answer, including the one that ends it."""
         found: list[int] = self.logits(pcm, head, tail).argmax(1).tolist()
         return found
 
     @torch.inference_mode()
     def logits(self, pcm: np.ndarray, head: tuple[int, ...], tail: tuple[int, ...]) -> torch.Tensor:
-        """Those from which each token of the answer was chosen, (tokens, vocabulary)."""
+        """The logits from which each token of the answer was chosen, (tokens, vocabulary)."""
         return generated(
             self._model, self._inputs(pcm, head, tail), [END, END_OF_TEXT], END_OF_TEXT
         )
@@ -252,7 +252,7 @@ class Stock:
 def generated(
     model: Any, inputs: Any, stops: list[int], pad: int, most: int = MOST_TOKENS
 ) -> torch.Tensor:
-    """The logits of a greedy answer of at most that many tokens, (tokens, vocabulary)."""
+    """The logits of a greedy answer up to a maximum number of tokens, (tokens, vocabulary)."""
     output = model.generate(
         **inputs,
         do_sample=False,
@@ -269,7 +269,7 @@ def generated(
 
 
 def random_qwen3_asr(path: Path, *, seed: int = 4, audio: Mapping[str, int] | None = None) -> Stock:
-    """Make one in `path`, in transformers' format; `audio` replaces sizes of its encoder."""
+    """Write one to `path`, in transformers' format; `audio` overrides sizes of its encoder."""
     config = {
         "architectures": ["Qwen3ASRForConditionalGeneration"],
         "model_type": "qwen3_asr",
@@ -295,7 +295,7 @@ def random_qwen3_asr(path: Path, *, seed: int = 4, audio: Mapping[str, int] | No
 
 
 def random_omni(path: Path, *, seed: int = 5) -> Stock:
-    """Make one in `path`: tensors of an expert each, and some of what sees and speaks."""
+    """Write one to `path`: one tensor per expert, and some tensors of its vision and speech."""
     thinker = {
         "model_type": "qwen3_omni_moe_thinker",
         "audio_config": _OMNI_AUDIO,
@@ -341,7 +341,7 @@ def random_omni(path: Path, *, seed: int = 5) -> Stock:
 
 
 def random_qwen2_audio(path: Path, *, seed: int = 6) -> Stock:
-    """Make one in `path`."""
+    """Write one to `path`."""
     config = {
         "architectures": ["Qwen2AudioForConditionalGeneration"],
         "model_type": "qwen2_audio",
@@ -374,7 +374,7 @@ def random_qwen2_audio(path: Path, *, seed: int = 6) -> Stock:
 
 
 def _write(path: Path, config: dict[str, Any], renamed: dict[str, str] | None = None) -> None:
-    """Write config.json and the demo model's tokenizer, with some of its tokens renamed."""
+    """Write config.json and the demo model's tokenizer with some tokens renamed."""
     path.mkdir(parents=True, exist_ok=True)
     for name in ("tokenizer_config.json", "vocab.json", "merges.txt"):
         shutil.copyfile(DEMO / name, path / name)
@@ -388,12 +388,15 @@ def _write(path: Path, config: dict[str, Any], renamed: dict[str, str] | None = 
 
 
 def randomise(model: Any, seed: int) -> None:
-    """Give weights at which layers matter and answers differ; as initialised they hardly do."""
+    """Draw weights that make layers matter and answers differ.
+
+    With the default initialisation they hardly do.
+    """
     noise = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in model.named_parameters():
             if value.dim() > 1 and "embed_positions" not in name:
-                # Experts are stacked; a convolution's inputs are all but its first dimension.
+                # Experts are stacked; a convolution's inputs are all dimensions but its first.
                 inputs = value.shape[-1] if ".experts." in name else value[0].numel()
                 scale = 0.5 if "embed_tokens" in name else 0.7 * inputs**-0.5
                 value.copy_(torch.randn(value.shape, generator=noise) * scale)

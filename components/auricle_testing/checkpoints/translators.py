@@ -1,4 +1,4 @@
-"""A small text model with random weights, in Qwen3's published format: it translates nothing."""
+"""A small text model with random weights in Qwen3's published format; its output is meaningless."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auricle_testing.server import ROOT
 
 DEMO = ROOT / "models/demo"
 END_OF_TEXT, START, END = 1084, 1085, 1086
-# As Qwen3's, without tools.
+# Like Qwen3's template, without tools.
 TEMPLATE = """\
 {%- for message in messages %}
 {{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
@@ -25,7 +25,7 @@ TEMPLATE = """\
 def random_translator(
     path: Path, *, template: str | None = TEMPLATE, **config: object
 ) -> Qwen3ForCausalLM:
-    """Make one with the demo's tokenizer in `path`; return it as transformers has it."""
+    """Write one with the demo's tokenizer to `path`; return it as a transformers model."""
     path.mkdir(parents=True, exist_ok=True)
     for name in ("merges.txt", "vocab.json", "generation_config.json"):
         shutil.copyfile(DEMO / name, path / name)

@@ -1,1 +1,1 @@
-"""The pages of a frontend in headless Chromium, which a script drives as a person would."""
+"""The pages of a frontend in headless Chromium, which a script operates like a user."""

@@ -1,4 +1,4 @@
-"""Takes the traces of all processes, as an OTLP collector does."""
+"""Receives the traces of all processes like an OTLP collector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[tuple[str, Any]] = []
-        self.endpoint = ""  # while it runs
+        self.endpoint = ""  # set while it runs
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -30,7 +30,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, *_arguments: object) -> None:
-                """Quiet."""
+                """Log nothing."""
 
         with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
             thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -46,7 +46,7 @@ class Collector:
                 self.spans += [(named["service.name"], span) for span in scope.spans]
 
     def of_session(self, session: str) -> list[tuple[str, Any]]:
-        """All spans of the trace whose root is that session."""
+        """All spans of the trace whose root is this session."""
         traces = {
             span.trace_id
             for _, span in self.spans

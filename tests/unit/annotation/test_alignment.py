@@ -1,4 +1,4 @@
-"""Words and times without a model: split and repaired as transformers does it."""
+"""Words and times without a model: split and repaired as in transformers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALPHABET = "abÇéß'0٣，。-(“ \t\u3000\u00a0好世\u3400\U00020000\U0002b9
 
 
 def reference(text: str) -> list[str]:
-    # It uses nothing of the processor.
+    # It uses no attribute of the processor.
     return Qwen3ASRProcessor.split_words_for_alignment(None, text)
 
 

@@ -84,7 +84,7 @@ def test_other_rates_are_resampled_without_losing_the_end() -> None:
 @pytest.mark.parametrize("rate", [8_000, 12_000, 22_050, 24_000, 44_100, 48_000])
 @pytest.mark.parametrize("encoding", ["pcm_s16le", "pcm_mulaw"])
 def test_however_a_stream_is_cut_its_samples_are_the_same(rate: int, encoding: str) -> None:
-    """Loud noise, so that what overshoots full scale is clipped too."""
+    """Loud noise, so that the test includes clipping of overshoots."""
     noise = np.random.default_rng(rate).integers(-32_768, 32_768, rate, np.int16)
     data = noise.astype("<i2").tobytes()
 

@@ -1,7 +1,7 @@
-"""The work of decoding grows with packets, frames and pieces as they do, and no faster.
+"""The work of decoding is at most proportional to packets, frames and pieces.
 
-Counted are calls of Python and C functions, and elements that numpy copies or looks at; both
-are the same in every run, unlike times.
+The tests count calls of Python and C functions, and elements that numpy copies or reads; unlike
+times, both are the same in every run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.decoding import LIMITS
 
 pytestmark = pytest.mark.unit
 ANY = RecordingLimits(seconds=1e9, packets_per_second=10**9)
-_MOST_GROWTH = 2.1  # where the input doubles
+_MOST_GROWTH = 2.1  # when the input doubles
 
 
 class Counted(np.ndarray):
@@ -97,7 +97,7 @@ def test_gathering_blocks() -> None:
 
 
 def test_pieces_of_a_part() -> None:
-    """Many pieces make one part, here as many as are never cut."""
+    """Many pieces form one part; here it has the maximum number of pieces."""
     piece = AudioChunk(0, counted(3))
 
     def cut(pieces: int) -> None:

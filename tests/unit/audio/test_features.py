@@ -45,7 +45,7 @@ def test_windows_are_those_of_the_samples_at_every_decode(
     samples: int, seed: int, quiet_start: bool, piece: int
 ) -> None:
     pcm = noise(samples, seed)
-    if quiet_start:  # the maximum rises later, and with it the clamp
+    if quiet_start:  # the maximum rises later, and the clamp with it
         pcm[: samples // 2] //= 500
     pieces = [
         AudioChunk(at, pcm[at : at + piece], "endpoint" if at + piece >= samples else "none")
@@ -146,7 +146,7 @@ async def test_segments_follow_each_other_with_silence_between() -> None:
     ]
     assert await ingest.end() == []
     assert ingest.total_samples == 91_600
-    assert ingest.heard_samples == GRID + 800 + 1_600  # silence is the client's word only
+    assert ingest.heard_samples == GRID + 800 + 1_600  # only the client declares the silence
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_segment_is_of_samples_or_of_features() -> None:
 
 
 def test_features_are_unclamped_log_energies() -> None:
-    """As docs/log_mel.md defines them for other platforms."""
+    """docs/log_mel.md defines them so for other platforms."""
     mel = IncrementalLogMel()
     mel.push(to_float(np.zeros(1_600, np.int16)))
     frames, maximum = mel.frames(1_600)

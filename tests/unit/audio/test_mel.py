@@ -1,4 +1,4 @@
-"""Incremental log-mel equals the one-shot extractor, however the audio was cut."""
+"""Incremental log-mel equals the one-shot extractor for any chunking of the audio."""
 
 import numpy as np
 import pytest

@@ -30,7 +30,7 @@ def tone(seconds: float, rate: int, channels: int = 1) -> np.ndarray:
 
 
 def container(path: Path, codec: str, seconds: float, rate: int = 48_000) -> Path:
-    """A file only FFmpeg reads."""
+    """A file that only FFmpeg reads."""
     with av.open(str(path), "w") as output:
         stream = output.add_stream(codec, rate=rate, layout="stereo")
         samples = np.ascontiguousarray(tone(seconds, rate, 2).T)
@@ -67,7 +67,7 @@ def test_containers_are_read_too(tmp_path: Path, suffix: str, codec: str) -> Non
 
 
 def test_a_channel_is_heard_by_itself(tmp_path: Path) -> None:
-    """As if it had been a recording of its own, whether samples of channels are apart or not."""
+    """Each channel gives the text of a separate recording, for interleaved and planar samples."""
     noise = np.random.default_rng(0).integers(-3000, 3000, (16_000 * 12, 2)).astype(np.int16)
     for suffix in ("wav", "flac"):
         path = tmp_path / f"two.{suffix}"
@@ -190,7 +190,7 @@ def test_the_longest_recording_is_taken_and_a_longer_one_is_not(
 
 
 def test_a_recording_of_exactly_the_longest_length_is_taken(tmp_path: Path) -> None:
-    """Its frames of 0.256 s add up to a little more than 60 s, if seconds are added."""
+    """The sum of its frames' 0.256 s is a little more than 60 s in floating point."""
     path = tmp_path / "silence.flac"
     soundfile.write(path, np.zeros(60 * 16_000, np.int16), 16_000)
     assert len(read(path, max_seconds=60.0)) == 60 * 16_000

@@ -1,4 +1,4 @@
-"""Live audio of other rates than 16 kHz: nothing is lost or shifted, and little is held back."""
+"""Live audio at other rates than 16 kHz: nothing is lost or shifted, and little is held back."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_what_lies_in_the_pass_band_is_as_soxr_has_it(rate: int) -> None:
     found = np.concatenate(resampled(rate, samples, int(PACKET_S * rate)))
     right = soxr.resample(samples, rate, SAMPLE_RATE)
     assert len(found) == len(right)
-    middle = slice(400, -400)  # the ends differ: each has another filter's edge
+    middle = slice(400, -400)  # the filters' edges differ at both ends
     error = found[middle] - right[middle]
     assert np.sqrt((error**2).mean() / (right[middle] ** 2).mean()) < 1e-4
 
@@ -53,7 +53,7 @@ def test_of_each_packet_no_more_than_half_the_filter_is_held_back(rate: int) -> 
     parts = resampled(rate, samples, int(PACKET_S * rate))[:-1]
     given = np.cumsum([len(part) for part in parts]) / SAMPLE_RATE
     received = np.arange(1, len(parts) + 1) * PACKET_S
-    # Half of 80 dB's filter, and the outputs of one product.
+    # Half of the 80 dB filter's length, and the outputs of one matrix product.
     assert (received - given).max() <= (0.0083 if rate == 8_000 else 0.0065)
 
 

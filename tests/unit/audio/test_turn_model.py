@@ -39,12 +39,12 @@ def test_features_are_whispers(seconds: float) -> None:
     expected = extractor(
         audio, sampling_rate=16_000, return_tensors="np", do_normalize=True, max_length=TURN_SAMPLES
     ).input_features[0]
-    # The extractor computes in float32 where torch is there.
+    # With torch installed, the extractor computes in float32.
     np.testing.assert_allclose(turn_features(pcm), expected, atol=1e-3)
 
 
 def test_a_pause_within_a_sentence_is_told_from_the_end(model: SmartTurn) -> None:
-    """Also on a CPU whose own way to multiply quantized weights would saturate."""
+    """This must hold on CPUs whose native multiplication of quantized weights saturates, too."""
     within, after = spoken("evening", 5.2), spoken("evening", 25.5)
     assert model.probability(within) < 0.2
     assert model.probability(after) > 0.6

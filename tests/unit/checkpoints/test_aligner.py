@@ -1,4 +1,4 @@
-"""The aligner's pass: equal to transformers' own, and the same for a batch as one by one."""
+"""The aligner's pass equals transformers' own, in a batch and one by one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def noise(seconds: float) -> np.ndarray:
 
 
 def windows(samples: np.ndarray, encoder: Encoder) -> torch.Tensor:
-    """Embeddings window by window, as encode workers make them."""
+    """Embeddings window by window, as encode workers compute them."""
     mel = IncrementalLogMel()
     mel.push(samples)
     frames, maximum = mel.frames(len(samples))
@@ -78,7 +78,7 @@ def utterances(encoder: Encoder, prompt: AlignerPrompt) -> list[Utterance]:
 
 
 def rounded(seconds: float) -> np.ndarray:
-    """Samples as they are after their way through 16 bits."""
+    """Samples after a conversion to 16 bits and back."""
     return ((noise(seconds) * 32768).astype(np.int16) / 32768).astype(np.float32)
 
 
@@ -89,7 +89,7 @@ def test_a_pass_gives_what_transformers_gives(
         zip(SECONDS, aligner.logits(utterances), strict=True)
     ):
         expected = reference.logits(rounded(seconds), spoken(number))
-        # Logits are up to 90 here, so this is float32's rounding through eleven layers.
+        # Logits are up to 90 here, so this tolerance is float32's rounding through eleven layers.
         torch.testing.assert_close(logits, expected, atol=5e-4, rtol=0)
         assert torch.equal(logits.argmax(-1), expected.argmax(-1))
 

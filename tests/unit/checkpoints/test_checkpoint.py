@@ -34,7 +34,7 @@ def edit(path: Path, section: str, **values: object) -> None:
 
 
 def as_transformers(path: Path) -> None:
-    """Rewrite a copy of the demo checkpoint in transformers' own format."""
+    """Convert a copy of the demo checkpoint to transformers' own format."""
     config = json.loads((path / "config.json").read_text())
     thinker = config["thinker_config"]
     flat = {"model_type": "qwen3_asr", "audio_token_id": thinker["audio_token_id"]}
@@ -174,7 +174,7 @@ def test_half_a_character_is_seen_and_not_shown(prompt: PromptFormat) -> None:
 def test_no_text_begins_with_white_space(
     prompt: PromptFormat, text: str, language: str | None
 ) -> None:
-    """Segments are joined by spaces, so there would be two."""
+    """Segments are joined with spaces, so there would be two."""
     opening = prompt.opening_in("English") if language is None else ()
     tokens = (*opening, *prompt._plain_ids(text))
     assert prompt.answer(tokens, language) == ("English", "the dog")

@@ -1,4 +1,4 @@
-"""Whisper of CTranslate2 becomes the checkpoint of transformers that it was made of."""
+"""Converting CTranslate2's Whisper restores the transformers checkpoint that it came from."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_tokens_and_text_are_those_of_transformers(pieces: list[str]) -> None:
 
 @given(st.lists(st.integers(0, len(STOCK) - 1)))
 def test_any_tokens_are_decoded_alike(ids: list[int]) -> None:
-    """Also those that end inside a character."""
+    """Including tokens that end inside a character."""
     for skip in (False, True):
         expected = STOCK.decode(ids, skip_special_tokens=skip)
         assert OURS.decode(ids, skip_special_tokens=skip) == expected
@@ -91,7 +91,7 @@ def test_an_added_token_at_another_id_than_it_says_is_an_error(checkpoint: Path)
 
 
 def test_a_tokenizer_of_another_kind_is_as_its_file_says(checkpoint: Path) -> None:
-    """Gemma's pieces, for one, are not Qwen's."""
+    """For example, Gemma splits text in another way than Qwen."""
     other = Tokenizer(WordLevel({"we": 0, "saw": 1, "three": 2}, "we"))
     other.pre_tokenizer = pre_tokenizers.Split("-", "removed")
     other.save(str(checkpoint / "tokenizer.json"))

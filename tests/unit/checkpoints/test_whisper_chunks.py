@@ -1,4 +1,4 @@
-"""A segment for Whisper: its audio, some silence behind it, and 30 s of silence that is shared."""
+"""A segment for Whisper: its audio, some silence after it, and 30 s of shared silence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_chunk_is_30_s_of_which_the_last_2_are_silence() -> None:
     assert FULL.max_segment_samples == 28 * SECOND
     assert FULL.window_embeddings == 1500
     assert FULL.mel_bins == 80 and FULL.hidden_size == 384 and FULL.max_positions == 448
-    # Another size of chunk keeps the silence.
+    # The silence stays the same for another size of chunk.
     short = read_whisper(SIZES | {"max_source_positions": 500}, SIZES, None)
     assert short.max_segment_samples == 8 * SECOND
 
@@ -129,7 +129,7 @@ def test_silence_travels_once_and_is_one_second_of_features() -> None:
         return features.blocks
 
     carried = [block for block in blocks(first[1], first) if block.log_mel is not None]
-    # A whole second, and the lookahead behind the thirtieth.
+    # A whole second, and the lookahead after the thirtieth.
     assert [block.frames for block in carried] == [100, LOOKAHEAD]
     assert sum(block.frames for block in blocks(first[1], first)) == CACHED.window_frames
     sent.arrived(1, first)

@@ -32,13 +32,13 @@ def made(make: Callable[[Path], object], path: Path) -> Made:
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A checkpoint whose tokenizer has English and German."""
+    """A checkpoint with a tokenizer for English and German."""
     return made(random_whisper, tmp_path_factory.mktemp("several"))
 
 
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A checkpoint with English only."""
+    """An English-only checkpoint."""
     return made(random_english_whisper, tmp_path_factory.mktemp("english"))
 
 
@@ -140,7 +140,7 @@ def test_no_answer_shows_a_control_token(which: str, request: pytest.FixtureRequ
 
 @dataclass
 class Model:
-    """Detects `heard`, as probable as `sure`, and then writes a word."""
+    """Detects `heard` with probability `sure`, and then generates a word."""
 
     prompt: PromptFormat
     heard: str = "German"
@@ -164,7 +164,7 @@ class Model:
 
 
 class Segments:
-    """A session's state, as far as it is looked at."""
+    """The part of a session's state that the code under test uses."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ async def test_one_that_is_doubtful_gives_way_to_that_of_before(several: Made) -
     [
         ("English", (), "English"),
         ("English", ("English", "German"), "English"),
-        ("English", ("German",), "German"),  # it is none of those that were named
+        ("English", ("German",), "German"),  # it is none of the named languages
         ("", (), "German"),
     ],
 )

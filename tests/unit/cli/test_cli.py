@@ -43,7 +43,7 @@ EXAMPLES = [(name, example) for name, command in COMMANDS.items() for example in
 def test_every_example_is_one_that_the_command_takes(
     name: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parsed, not run: a renamed option would make it wrong."""
+    """The test parses the examples and does not run them: it detects renamed options."""
     (tmp_path / "key.txt").touch()
     monkeypatch.chdir(tmp_path)
     line = example.removeprefix('eval "$(').removesuffix(')"').partition(" |")[0].partition(" >")[0]
@@ -68,7 +68,7 @@ def test_wrong_arguments_are_exit_status_2_and_do_nothing(name: str) -> None:
 
 
 def completed(words: str, shell: str = "bash") -> list[str]:
-    """The shell's completions of a line that ends in its last word."""
+    """The shell's completions of a command line for its last word."""
     given = {
         "_AURICLE_COMPLETE": f"{shell}_complete",
         "COMP_WORDS": words,

@@ -36,7 +36,7 @@ def unit() -> configparser.ConfigParser:
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    """The parameters of an `auricle` command line, which the command must take."""
+    """The parameters of an `auricle` command line, which must be valid for the command."""
     assert words[0].rpartition("/")[2] == "auricle"
     command = dict(commands())[f"auricle {words[1]}"]
     return dict(command.make_context(words[1], words[2:]).params)
@@ -45,7 +45,7 @@ def parsed(words: list[str]) -> dict[str, Any]:
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed")
-    # It looks for the program and the user, which are made when the service is installed.
+    # It checks for the program and the user, which the installation of the service creates.
     text = UNIT.read_text().replace(PROGRAM, sys.executable).replace("/opt/auricle", str(ROOT))
     copy = tmp_path / UNIT.name
     copy.write_text(re.sub(r"^(User|Group)=.*$", "", text, flags=re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The client library, as a program that imports it meets it."""
+"""The client library from the view of a program that imports it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_importing_it_loads_nothing_of_a_server_and_no_model_library() -> None:
         "fastapi",
         "pydantic",
     }
-    # What takes long to import is imported where it is used.
+    # Slow imports are deferred to their use.
     later = {"av", "httpx", "rich", "sounddevice"}
     assert not (heavy | later) & {name.split(".")[0] for name in loaded}
     rooms = {name.split(".")[1] for name in loaded if name.startswith("auricle.")}
@@ -77,14 +77,14 @@ def test_the_command_line_uses_the_library_and_nothing_else() -> None:
 
 
 def test_every_event_of_the_server_is_one_of_the_library() -> None:
-    """But those that the library deals with itself: errors, and what resuming needs."""
+    """Except for events that the library handles itself: errors, and the ones for resuming."""
     ours = {kind.__struct_config__.tag: kind for kind in get_args(StreamEvent)}
     theirs = {kind.__struct_config__.tag: kind for kind in get_args(stream.Reply)}
     assert theirs.keys() - ours.keys() == {"checkpoint", "going_away", "error"}
 
 
 def test_every_option_of_the_server_is_one_of_the_library() -> None:
-    """But the form of the audio, which the library sees to, and the token."""
+    """Except for the audio format, which the library sets itself, and the token."""
     asked = {f.name for f in msgspec.structs.fields(protocol.Start)}
     ours = set(auricle.client.StreamOptions.__annotations__)
     assert asked - ours == {"encoding", "feature_dtype", "resume"}
@@ -222,7 +222,7 @@ async def test_the_source_is_sent_at_its_own_rate_and_with_what_was_asked() -> N
 
 
 async def test_times_of_a_session_that_followed_another_are_of_the_source() -> None:
-    """Positions are counted at the source's rate."""
+    """Positions are counted at the source's sample rate."""
 
     async def first(connection: Connection) -> None:
         await connection.start()

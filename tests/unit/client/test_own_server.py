@@ -20,7 +20,7 @@ TRANSFORMERS = "--PdWorker.engine=transformers"
 
 @dataclass(frozen=True)
 class Started:
-    """The arguments of a server that is ready at once and ends."""
+    """Records the arguments of a server that is ready at once and ends."""
 
     config: Path
     overrides: list[str]
@@ -63,7 +63,7 @@ async def test_without_vllm_workers_run_the_other_engine_unless_one_is_named(
     assert await told(*named, quiet=True) == ""
     for server in started:
         chosen = [one for one in server.overrides if one.startswith("--PdWorker.engine=")]
-        assert chosen == [TRANSFORMERS, *named]  # the last one is taken
+        assert chosen == [TRANSFORMERS, *named]  # the last one wins
 
 
 async def test_with_vllm_nothing_is_chosen(

@@ -1,4 +1,4 @@
-"""The page about one recording: its content, and that it is self-contained."""
+"""The page about one recording: its content, and that it needs no other files."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ async def test_many_waits_share_one_timer_and_each_has_its_deadline() -> None:
 
 
 async def test_who_waited_is_not_held_until_the_deadline() -> None:
-    """A failed task holds its frames, and so a whole session; its timer may run for an hour."""
+    """A failed task references its frames and so a whole session; its timer may run for an hour."""
     patience = Patience()
     ready = asyncio.get_running_loop().create_future()
     ready.set_result(None)
@@ -108,14 +108,14 @@ async def test_who_waited_is_not_held_until_the_deadline() -> None:
     await waiting
     ended = weakref.ref(waiting)
     del waiting
-    await asyncio.sleep(0)  # the loop itself holds what woke this task
+    await asyncio.sleep(0)  # the loop itself references the callback that woke this task
     gc.collect()
     assert ended() is None
     patience.close()
 
 
 async def test_a_timer_nobody_waits_for_ends_by_itself() -> None:
-    """Whoever leaves without closing must not be looked after for ever."""
+    """A client may leave without `close()`; its timer must not run forever."""
     patience = Patience()
     ready = asyncio.get_running_loop().create_future()
     ready.set_result(None)
@@ -136,7 +136,7 @@ async def test_a_wait_can_be_interrupted_and_nothing_is_lost() -> None:
     waiting = asyncio.create_task(patience.wait(10, packets.get(), "a packet"))
     await asyncio.sleep(0)
     packets.put_nowait(1)
-    patience.interrupt()  # as it comes
+    patience.interrupt()  # at the same time
     patience.interrupt()
     with pytest.raises(Interrupted):
         await waiting

@@ -1,4 +1,4 @@
-"""The event plane of one machine: Unix sockets of its user, and a relay that outlives processes."""
+"""The event plane of one machine: Unix sockets of its user, and a relay that survives processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auricle.dynamo.events import EventRelay
 from auricle.dynamo.network import EventSockets, event_sockets
 
 pytestmark = pytest.mark.unit
-_SECONDS = 60_000  # of ZeroMQ's time-outs, in milliseconds
+_SECONDS = 60_000  # ZeroMQ's time-outs, in milliseconds
 
 
 def sockets_in(path: Path) -> EventSockets:
@@ -56,7 +56,7 @@ def test_events_pass_through_sockets_of_this_user(
 ) -> None:
     at = sockets_in(tmp_path)
     publisher = context.socket(zmq.PUB)
-    publisher.connect(f"ipc://{at.publishers}")  # before there is a relay
+    publisher.connect(f"ipc://{at.publishers}")  # before the relay exists
     subscriber = subscribed(context, at)
     relay = EventRelay(at)
     relay.start()

@@ -1,4 +1,4 @@
-"""The owner of the receiving thread is notified of its death. Dynamo is a fake."""
+"""A dead receiver thread is reported to its owner. Dynamo is a fake."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ pytestmark = pytest.mark.unit
 
 
 class Opened:
-    """Takes every event for one of the deployment."""
+    """Accepts every event as one from the deployment."""
 
     def open(self, payload: bytes) -> bytes:
         return payload
 
 
 class Events:
-    """Returns queued items; raises those that are errors."""
+    """Returns queued items; raises queued errors."""
 
     def __init__(self, _endpoint: object) -> None:
         self.coming: queue.SimpleQueue[bytes | Exception | None] = queue.SimpleQueue()

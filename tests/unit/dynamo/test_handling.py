@@ -1,4 +1,4 @@
-"""An endpoint refuses requests that are not from its deployment."""
+"""An endpoint rejects requests from outside its deployment."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ REQUEST = EncodeRequest("s", "t", ())
 
 
 class Context:
-    """A request whose caller stays."""
+    """A request whose caller stays connected."""
 
     async def async_killed_or_stopped(self) -> None:
         await asyncio.Event().wait()
 
 
 class Endpoint:
-    """An endpoint as Dynamo calls it."""
+    """An endpoint's handler as Dynamo calls it."""
 
     def __init__(self, path: Path) -> None:
         path.write_text("s" * 64)

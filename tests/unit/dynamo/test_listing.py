@@ -1,4 +1,4 @@
-"""A process that discovery has lost is listed again; one that cannot be ends."""
+"""A process that discovery has lost registers again, or ends if it cannot."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ async def test_lost_records_are_written_again(discovery: Discovery) -> None:
 async def test_all_records_are_written_after_the_clock_was_set(
     discovery: Discovery, jump: float
 ) -> None:
-    """The one that is followed may still be there when others are not."""
+    """The record that the check watches may still exist when others are gone."""
     await discovery.seconds(3)
     discovery.wall += jump
     await discovery.seconds(1)
     assert discovery.written == 1
     await discovery.seconds(30)
-    assert discovery.written == 10  # others may take them for old once more
+    assert discovery.written == 10  # other processes may again consider them expired
 
 
 async def test_all_records_are_written_after_everything_stood_still(discovery: Discovery) -> None:
@@ -81,7 +81,7 @@ async def test_all_records_are_written_after_everything_stood_still(discovery: D
 
 
 async def test_a_process_that_discovery_does_not_take_again_ends(discovery: Discovery) -> None:
-    """Its lease in etcd is lost, and a restarted process gets another."""
+    """Its lease in etcd is lost; the restarted process gets a new one."""
     await discovery.seconds(3)
     discovery.listed, discovery.fails = False, True
     await discovery.seconds(20)

@@ -47,7 +47,7 @@ from auricle.protocol.sessions import Accepted, EndAudio
 from auricle_testing.server import eventually
 from tests.fakes.doors import event_loop_policy
 
-__all__ = ["event_loop_policy"]  # uvloop, as in the product: its transports are other ones
+__all__ = ["event_loop_policy"]  # uvloop, as in production: its transports behave differently
 
 pytestmark = pytest.mark.unit
 INSTANCE = 7
@@ -55,7 +55,7 @@ LONG = 60.0
 
 
 class Plane:
-    """Stands for Dynamo's request plane, which reaches no instance."""
+    """Replaces Dynamo's request plane; it reaches no instance."""
 
     def __init__(self) -> None:
         self.called = 0
@@ -72,7 +72,7 @@ class Plane:
 
 
 class Machine:
-    """A process with two endpoints, and one that calls it. Session names select behaviour."""
+    """A process with two endpoints, and a caller of them. Session names select the behaviour."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "c"
@@ -144,7 +144,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
 
 
 def another(machine: Machine, instance: int) -> LocalServer:
-    """One more process, which has no endpoint."""
+    """A further process without an endpoint."""
     path = socket_path(machine.directory, instance)
     return LocalServer(path, {}, LocalMetrics(CollectorRegistry()), TaskOwner())
 
@@ -238,7 +238,7 @@ async def test_all_calls_fail_at_once_when_the_other_process_dies(machine: Machi
     found = await asyncio.gather(*calls, return_exceptions=True)
     assert [type(error) for error in found] == [WorkerUnavailable] * 3
     assert await endpoint.instances() == []  # other callers avoid it now
-    await asyncio.wait_for(machine.cut.wait(), LONG)  # nor does it work for a caller that is gone
+    await asyncio.wait_for(machine.cut.wait(), LONG)  # it stops work for lost callers
 
 
 async def test_a_lost_connection_is_made_again(machine: Machine) -> None:
@@ -271,7 +271,7 @@ async def test_a_stream_is_only_so_far_ahead_of_its_reader(machine: Machine) -> 
     async with aclosing(stream) as replies:
         assert await anext(replies) == Accepted(0)
         await eventually(lambda: machine.sent > AHEAD, seconds=LONG)
-        for _ in range(50):  # its turn would come many times
+        for _ in range(50):  # long enough for many turns
             await answer(machine)
         assert machine.sent == AHEAD + 1  # one more waits to be sent
     await asyncio.wait_for(machine.cut.wait(), LONG)
@@ -307,7 +307,7 @@ async def test_a_process_that_stops_answers_what_it_has_and_takes_nothing_new(
 async def test_sockets_of_dead_processes_are_removed_and_no_others(machine: Machine) -> None:
     dead = socket_path(machine.directory, 99)
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(dead))  # as after a kill: no process listens
+        left.bind(str(dead))  # as after a kill: the socket exists, without a listener
     other = another(machine, 8)
     await other.start()
     assert {path.name for path in machine.directory.iterdir()} == {
@@ -403,7 +403,7 @@ async def test_only_so_many_bytes_of_requests_may_be_under_way(
 ) -> None:
     slow = asyncio.create_task(answer(machine, "slow"))
     await machine.began.wait()
-    monkeypatch.setattr("auricle.dynamo.local.server._MOST_BYTES", 150)  # two are more
+    monkeypatch.setattr("auricle.dynamo.local.server._MOST_BYTES", 150)  # two messages exceed it
     with pytest.raises(Overloaded):
         await answer(machine)
     machine.go_on.set()
@@ -497,7 +497,7 @@ def test_only_processes_of_one_machine_have_sockets(tmp_path: Path) -> None:
         {"local_calls": False},
         {"discovery": "etcd"},
         {"internal_host": "10.0.0.7"},
-        {"discovery_path": tmp_path / ("x" * 100)},  # Unix sockets have short names
+        {"discovery_path": tmp_path / ("x" * 100)},  # Unix sockets have a short maximum path
     ):
         settings = CommonSettings.model_validate({"discovery_path": tmp_path} | other)
         assert call_sockets(settings) is None

@@ -1,4 +1,4 @@
-"""A hung worker is distinguished from a slow one, and left if there is another one."""
+"""The probes distinguish a hung worker from a slow one; callers move to another one if possible."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Instances:
         self.answers: list[Alive | AuricleError] = []
         self.asked = 0
         self.left: list[int] = []
-        self.lag = 0.0  # seconds that a question without an answer takes
+        self.lag = 0.0  # the duration in seconds of a probe without an answer
         self._others = list(others)
         self.all_asked = asyncio.Event()
 
@@ -91,7 +91,7 @@ async def test_one_whose_engine_or_thread_hangs_is_left_though_its_loop_answers(
 
 
 async def slow(instances: Instances) -> str:
-    """An answer that takes until there is nothing left to ask."""
+    """An answer that takes until no probe is left."""
     await instances.all_asked.wait()
     return "done"
 
@@ -135,7 +135,7 @@ async def test_calls_at_the_same_time_share_an_answer() -> None:
     pulses, end = instances.pulses(), asyncio.Event()
     calls = [asyncio.create_task(pulses.during(1, end.wait())) for _ in range(20)]
     await instances.all_asked.wait()
-    await asyncio.sleep(0.02)  # several times the patience of every call
+    await asyncio.sleep(0.02)  # several times the patience of each call
     end.set()
     assert all(await asyncio.gather(*calls))
     assert instances.asked <= 20  # the clock stands still: no further probe
@@ -273,7 +273,7 @@ def test_the_watchdog_counts_time_in_which_the_process_ran() -> None:
             watchdog.check()
 
     looks(28, 0.5)
-    looks(1, 600.0)  # the machine was suspended; the loop had no turn yet
+    looks(1, 600.0)  # the machine was suspended; the loop has not run yet
     assert ends == []
     watchdog.beat()
     looks(29, 0.5)

@@ -1,4 +1,4 @@
-"""An instance whose connections were lost is called again as soon as it is needed and answers."""
+"""An instance that lost its connections is used again as soon as it is needed and answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auricle.dynamo.wire import to_wire
 from auricle.protocol.control import Alive, AskAlive
 
 pytestmark = pytest.mark.unit
-DEADLINE = 0.5  # of those who wait in vain
+DEADLINE = 0.5  # of the calls that get no answer
 LONG = 60.0
 
 
@@ -43,8 +43,10 @@ def test_however_many_wait_an_instance_is_asked_once_a_second() -> None:
 
 
 class Network:
-    """Stands for Dynamo's endpoints of two workers; a connection to those in `cut` fails once,
-    one to those in `dead` always."""
+    """Replaces Dynamo's endpoints of two workers.
+
+    A connection to a worker in `cut` fails once; a connection to a worker in `dead` always fails.
+    """
 
     def __init__(self) -> None:
         self.cut: set[int] = set()

@@ -1,4 +1,4 @@
-"""Messages between processes: taken once, from who has the secret, by whom they are for."""
+"""A process accepts a message once, if the sender has the secret and it is the receiver."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_message_to_another_instance_or_endpoint_is_refused(
 
 
 def test_no_bit_of_a_sealed_message_may_be_changed(secrets: Secrets, clock: Clock) -> None:
-    """Tenant, session and time among them."""
+    """The bits include tenant, session and time."""
     sealed = Signer(secrets, clock).seal(b"tenant", WORKER)
     opener = Verifier(secrets, WORKER, clock)
     for bit in range(8 * len(sealed)):
@@ -104,7 +104,7 @@ def test_an_old_message_is_refused(secrets: Secrets, clock: Clock) -> None:
 def test_on_one_machine_a_clock_that_is_set_refuses_nothing(
     secrets: Secrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does one that was set before some of the processes started."""
+    """This includes a clock that was set before some of the processes started."""
     clock = clock_of(CommonSettings())
     sealer, opener = Signer(secrets, clock), Verifier(secrets, WORKER, clock)
     now = time.time()

@@ -35,7 +35,7 @@ IDENTITY = Identity("agent", b"", "f", "float32")
 
 
 class Queued(FakeDeviceMemory):
-    """Runs queued operations at synchronization, as late as a device may."""
+    """Runs queued operations only at synchronization, as a device may."""
 
     def __init__(self, block: Mapped) -> None:
         super().__init__(block)
@@ -99,7 +99,7 @@ def test_headers_alone_prove_what_is_on_a_device() -> None:
     slab = slab_in("device", LAYOUT, 2)
     slab.write(1, A, 7, np.zeros(48, np.uint8))
     slab.fill(1, rows(5))
-    slab.verify(1, A, 7, 3)  # no checksum, which would take the embeddings to the host
+    slab.verify(1, A, 7, 3)  # without a checksum, which would copy the embeddings to the host
     slab.invalidate(1)
     with pytest.raises(TransferFailed, match="magic"):
         slab.verify(1, A, 7, 3)
@@ -107,7 +107,7 @@ def test_headers_alone_prove_what_is_on_a_device() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_process_gathers_slots_into_memory_of_its_own(kind: str) -> None:
-    """vLLM keeps the windows longer than the slots are pinned."""
+    """vLLM keeps windows for longer than the slots are pinned."""
     slab = slab_in(kind, LAYOUT, 3)
     for index, (key, value) in enumerate(((A, 1), (B, 2))):
         slab.write(index, key, 1, rows(value, 2 + index).numpy().view(np.uint8).reshape(-1))
@@ -118,7 +118,7 @@ def test_another_process_gathers_slots_into_memory_of_its_own(kind: str) -> None
     assert theirs.mismatch(1, B, 1, 3) is None
     slab.fill(1, np.zeros(48, np.uint8))
     assert [one.view(torch.float32).tolist() for one in gathered] == [[2.0] * 12, [1.0] * 8]
-    # vLLM frees one at a time: none may keep the memory of others.
+    # vLLM frees one window at a time: none may keep the memory of others alive.
     assert [one.untyped_storage().nbytes() for one in gathered] == [48, 32]
     theirs.close()
 
@@ -174,16 +174,16 @@ def test_embeddings_are_on_a_gpu_where_transfers_know_gpus(
 
 
 def test_the_nixl_of_the_locks_is_built_for_the_cuda_of_their_pytorch() -> None:
-    """Otherwise `auto` would keep embeddings in host memory on every GPU."""
+    """Otherwise `auto` would place embeddings in host memory on every GPU."""
     pins = dict(
         line.split("==")
         for line in (ROOT / "requirements/gpu.txt").read_text().splitlines()
         if "==" in line
     )
-    runtime = pins["nvidia-cuda-runtime"]  # which comes with PyTorch
+    runtime = pins["nvidia-cuda-runtime"]  # it comes with PyTorch
     nixl = [int(name.removeprefix("nixl-cu")) for name in pins if name.startswith("nixl-cu")]
     assert why_not_on("cuda", "", nixl, runtime) is None
-    assert cuda_majors()  # here, too, it is found by its name
+    assert cuda_majors()  # here, too, its name finds it
 
 
 def test_a_choice_is_heeded_or_refused(
@@ -214,7 +214,7 @@ async def test_without_a_gpu_embeddings_land_in_host_memory(
 
 
 class Library:
-    """Plays libcuda: allocations by address, and the handles of those that were exported."""
+    """Replaces libcuda: allocations by address, and the handles of exported allocations."""
 
     def __init__(self, fails: str = "") -> None:
         self.fails = fails
@@ -237,7 +237,7 @@ class Library:
         return 0
 
     def _export(self, handle: Any, address: Any) -> int:
-        handle._obj.reserved[:8] = address.value.to_bytes(8, "big")  # has zeros in it
+        handle._obj.reserved[:8] = address.value.to_bytes(8, "big")  # it contains zeros
         return 0
 
     def _open(self, address: Any, handle: Any, flags: Any) -> int:
@@ -276,7 +276,7 @@ def test_what_the_driver_refuses_is_named(fails: str) -> None:
 
 
 class WithContexts(Library):
-    """Fails in a thread without a context, as the driver does."""
+    """Like the driver, fails in a thread without a context."""
 
     def __init__(self, fails: str = "") -> None:
         super().__init__(fails)

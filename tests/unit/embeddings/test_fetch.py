@@ -1,4 +1,4 @@
-"""Windows reach the landing slab verified or not at all. A copy in memory replaces NIXL."""
+"""Windows arrive in the landing slab verified or not at all. A copy in memory replaces NIXL."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ A, B, C = "aa" * 24, "bb" * 24, "cc" * 24
 
 
 class CopyEndpoint:
-    """Copies between slabs of this process; can fail, hold back, or end late.
+    """Copies between slabs of this process; can fail, stall, or end late.
 
-    `between` is called after each step of a read, and may change the source of the next.
+    `between` is called after each step of a read, and may change the source of the next step.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class CopyEndpoint:
 class Bench:
     """A remote slab with windows in it, and a fetcher."""
 
-    kind = "host"  # of slabs, if none is named
+    kind = "host"  # default kind of slabs
 
     def __init__(self, slots: int = 4, remote: str = "", local: str = "") -> None:
         self.remote = slab_in(remote or self.kind, LAYOUT, 4)
@@ -102,14 +102,14 @@ async def fetch(bench: Bench, *windows: DecodeWindow) -> int:
 
 
 async def settled() -> None:
-    """Slots are freed in a callback of the loop."""
+    """Wait one iteration of the event loop: a callback frees the slots."""
     for _ in range(3):
         await asyncio.sleep(0)
 
 
 @pytest.fixture(params=KINDS, autouse=True)
 def both_kinds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every test run over slabs in host memory, and over slabs on a device."""
+    """Run every test with slabs in host memory and with slabs on a device."""
     monkeypatch.setattr(Bench, "kind", request.param)
 
 
@@ -137,7 +137,7 @@ async def test_a_window_that_is_here_is_not_read_again() -> None:
 
 
 async def test_the_lease_of_a_window_that_need_not_be_read_is_given_back() -> None:
-    """It would hold a slot of the encode worker until its deadline."""
+    """Otherwise it would hold a slot of the encode worker until its deadline."""
     bench = Bench()
     await fetch(bench, bench.window(A))
     assert bench.endpoint.notices == []
@@ -174,7 +174,7 @@ async def test_what_is_not_the_window_asked_for_is_refused(
 
 
 async def test_torn_content_is_refused_and_can_be_read_again() -> None:
-    bench = Bench(remote="host", local="host")  # only there is a checksum
+    bench = Bench(remote="host", local="host")  # only host slabs have a checksum
     window = bench.window(A)
     torn = content(bench.remote, 0, 3)
     torn[6] ^= 1
@@ -186,7 +186,7 @@ async def test_torn_content_is_refused_and_can_be_read_again() -> None:
 
 @pytest.mark.parametrize("begun_only", [True, False], ids=["being written", "written"])
 async def test_a_slot_that_got_other_content_while_it_was_read_is_refused(begun_only: bool) -> None:
-    """As after a lease that ended during the read. The headers, which are read last, detect it."""
+    """As after a lease that ended during the read. The headers are read last and detect it."""
     bench = Bench()
     windows = [bench.window(A, 0), bench.window(B, 1)]
 
@@ -213,7 +213,7 @@ async def test_no_header_is_read_before_the_embeddings_of_all_windows() -> None:
 
 
 async def test_a_slot_that_is_being_read_into_has_no_header() -> None:
-    """vLLM's processes map it, and must not take the old content for the new one."""
+    """vLLM's processes map it, and must not confuse the old content with the new one."""
     bench = Bench(slots=1)
     await fetch(bench, bench.window(A))
     bench.endpoint.held = []
@@ -237,7 +237,7 @@ async def test_spoiled_windows_are_told_apart_from_the_others() -> None:
 
 
 async def test_a_landing_slot_that_vllm_refuses_is_read_again() -> None:
-    """Otherwise every later decode with this window would be refused."""
+    """Otherwise every later decode with this window would fail."""
     bench = Bench()
     with pytest.raises(WindowsMissing):
         async with bench.fetcher.pinned([bench.window(A), bench.window(B, 1)]) as fetched:
@@ -274,7 +274,7 @@ async def test_a_worker_whose_device_is_lost_ends_instead_of_failing_every_read(
     bench.endpoint.fail = "the transfer failed"
     with pytest.raises(WindowsMissing):
         await fetch(bench, bench.window(A))
-    assert ended == []  # the device answers: it was the transfer
+    assert ended == []  # the device answers, so only the transfer failed
     monkeypatch.setattr(bench.local, "synchronize", lost)
     with pytest.raises(WindowsMissing):
         await fetch(bench, bench.window(A))
@@ -326,7 +326,7 @@ async def test_a_window_that_a_decode_names_twice_is_read_once() -> None:
 
 
 async def test_of_three_requests_for_a_window_whose_read_fails_one_reads_it_again() -> None:
-    """Both that waited find it missing at the same time; each then wants to read it."""
+    """Both waiting requests find it missing at the same time, and both want to read it."""
     bench = Bench()
     bench.endpoint.held = []
     window = bench.window(A)
@@ -348,7 +348,7 @@ async def test_of_three_requests_for_a_window_whose_read_fails_one_reads_it_agai
 
 
 async def test_a_request_that_finds_no_slot_leaves_the_reads_of_others_alone() -> None:
-    """Windows that it did not begin to read may be in another request's read."""
+    """Another request may still read windows that this request did not begin to read."""
     bench = Bench(slots=1)
     bench.endpoint.held = []
     only = bench.window(A)
@@ -366,7 +366,7 @@ async def test_a_request_that_finds_no_slot_leaves_the_reads_of_others_alone() -
 
 
 async def test_no_other_request_reads_what_a_request_is_about_to_read() -> None:
-    """Windows of its second encode worker are read after the first worker's."""
+    """Windows from its second encode worker are read after the ones from the first."""
     bench = Bench()
     bench.endpoint.held = []
     mine = [bench.window(A, 0), bench.window(B, 1, agent="other")]

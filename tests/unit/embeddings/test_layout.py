@@ -1,4 +1,4 @@
-"""A slot's header proves its content; anything else is refused."""
+"""A slot's header proves its content; all else is rejected."""
 
 from itertools import pairwise
 
@@ -46,7 +46,7 @@ def test_a_flipped_bit_is_found(slab: HostSlab) -> None:
 
 
 def test_a_slot_that_is_being_written_has_no_header(slab: HostSlab) -> None:
-    """So a reader takes meanwhile neither the old content nor the new one."""
+    """Meanwhile a reader accepts neither the old content nor the new one."""
     slab.invalidate(1)
     for generation in (7, 8):
         with pytest.raises(TransferFailed, match="magic 00000000"):
@@ -85,7 +85,7 @@ def test_a_payload_that_does_not_fit_is_refused(slab: HostSlab, size: int) -> No
 
 @pytest.mark.parametrize("size", [16, 25])
 def test_a_key_of_another_size_is_refused(slab: HostSlab, size: int) -> None:
-    """Padded or cut, it would be one that no reader finds."""
+    """If it were padded or truncated, no reader would find it."""
     with pytest.raises(ValueError, match=f"a key of {size} bytes is not one of 24"):
         slab.write(1, "ab" * size, 1, np.zeros(32, np.uint8))
 

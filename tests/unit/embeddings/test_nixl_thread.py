@@ -1,4 +1,4 @@
-"""The thread that drives NIXL: callers learn of its death. NIXL is a fake."""
+"""The thread that drives NIXL: callers are notified of its death. NIXL is a fake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REQUEST = ReadRequest("other", b"m", (STEP,), b"1", deadline_seconds=60.0)
 
 
 class Agent:
-    """An agent whose transfers never end, and whose polls do what `poll` does."""
+    """An agent whose transfers never end, and whose polls call `poll`."""
 
     def __init__(self, *_: object) -> None:
         self.broken = threading.Event()
@@ -67,7 +67,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> NixlEndpoint:
 def test_memory_of_one_gpu_is_read_directly_unless_the_user_says_otherwise(
     endpoint: NixlEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _READS not in os.environ  # which UCX would say on every machine without a GPU
+    assert _READS not in os.environ  # UCX would report it on every machine without a GPU
     on_gpu = (Region(4096, 64, 0, "VRAM"),)
     NixlEndpoint("another", on_gpu).start()
     assert os.environ[_READS] == "on"
@@ -78,7 +78,7 @@ def test_memory_of_one_gpu_is_read_directly_unless_the_user_says_otherwise(
 
 async def test_when_it_dies_readers_and_owner_hear_of_it_at_once(endpoint: NixlEndpoint) -> None:
     read = endpoint.begin(REQUEST)
-    await endpoint.answers()  # so the read has begun
+    await endpoint.answers()  # so that the read has begun
     endpoint._agent.broken.set()
     with pytest.raises(ProcessFailed, match="the NIXL thread died: the backend has failed"):
         await endpoint.watch()
@@ -92,7 +92,7 @@ async def test_what_another_process_sends_does_not_end_it(endpoint: NixlEndpoint
     endpoint._agent.notices = [b"junk", b"7"]
     while endpoint._agent.notices:
         await endpoint.answers()
-    await endpoint.answers()  # so the taken ones have been handled
+    await endpoint.answers()  # so that the received ones have been handled
     assert endpoint.heard == [b"junk", b"7"]  # type: ignore[attr-defined]
     endpoint.close()
     await endpoint.watch()  # a requested end is not a failure
@@ -101,14 +101,14 @@ async def test_what_another_process_sends_does_not_end_it(endpoint: NixlEndpoint
 async def test_the_owner_looks_more_often_while_it_is_read(
     endpoint: NixlEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read's second step would else wait a whole interval for its owner."""
+    """Otherwise a read's second step would wait a whole interval for its owner."""
     monkeypatch.setattr("auricle.embeddings.nixl._SERVING_SECONDS", 60.0)
     usual = endpoint._pause()
     assert usual is not None
     endpoint._on_notification(READING)
     faster = endpoint._pause()
     assert faster is not None and faster < usual
-    endpoint._on_notification(b"7")  # the read's notice
+    endpoint._on_notification(b"7")  # the notice of the read
     assert endpoint._pause() == usual
     assert endpoint.heard[-1] == b"7"  # type: ignore[attr-defined]
     assert READING not in endpoint.heard  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""A read's steps follow each other; one that is not wanted any more begins none. NIXL is a fake."""
+"""The steps of a read run in sequence; an abandoned read begins no further step. NIXL is a fake."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ NOTICE = b"41"
 
 
 class Agent:
-    """An agent whose transfers are in the states that the test gives them."""
+    """An agent with transfers in states that the test sets."""
 
     def __init__(self) -> None:
         self.prepared: list[tuple[int, bytes]] = []  # address and notice, by handle
         self.states: dict[int, str] = {}  # of each transfer that has begun, by handle
-        self.read: list[tuple[int, bytes]] = []  # address and notice of each
+        self.read: list[tuple[int, bytes]] = []  # address and notice of each read
         self.told: list[bytes] = []
         self.released: list[int] = []
         self.refuses: str | None = None
-        self.at_once = False  # whether headers are there as soon as they are asked for
+        self.at_once = False  # whether headers arrive at once
 
     def forget(self) -> None:
         self.prepared, self.read, self.states = [], [], {}
@@ -83,7 +83,7 @@ class Bench:
         return read
 
     def goes(self, *states: str) -> None:
-        """Poll while the steps, in their order, are in these states."""
+        """Poll while the steps have these states, in order."""
         self.agent.states |= dict(enumerate(states))
         self.reader.poll()
 
@@ -109,7 +109,7 @@ def test_headers_are_asked_for_once_all_embeddings_are_there(bench: Bench) -> No
 
 
 def test_an_owner_that_has_a_part_in_being_read_is_told_when_a_read_begins(bench: Bench) -> None:
-    """It had, if a header was not there at once; so the first read does not tell."""
+    """It has a part if a header was not there at once, so the first read sends no notice."""
     bench.agent.at_once = True
     for _ in range(2):
         bench.begun()

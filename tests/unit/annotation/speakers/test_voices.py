@@ -1,4 +1,4 @@
-"""Voices are clustered as segments arrive, keep their numbers, and are a function of the state."""
+"""Voices are clustered as segments arrive, keep their numbers, and depend only on the state."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ WIDTH, MODEL, OTHER = 192, b"12345678", b"87654321"
 
 
 def people(count: int, seed: int = 0) -> Vectors:
-    """Directions that resemble each other as little as strangers' voices do."""
+    """Directions as dissimilar as strangers' voices."""
     draw = np.random.default_rng(seed).standard_normal((count, WIDTH))
     return (draw / np.linalg.norm(draw, axis=1, keepdims=True)).astype(np.float32)
 
 
 def said(person: Vectors, windows: int, seed: int, spread: float = 0.6) -> Vectors:
-    """Windows of one person, whose cosine with them is about 0.86."""
+    """Windows of one person, with a cosine of about 0.86 to the person's direction."""
     noise = np.random.default_rng(seed).standard_normal((windows, WIDTH)) / np.sqrt(WIDTH)
     found = person + spread * noise
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
 def conversation(order: list[int], persons: Vectors, most: int = MOST_SPEAKERS) -> list[int]:
-    """The voice of each turn, where each is a segment of its own; the state goes through bytes."""
+    """The voice of each turn; each turn is a segment, and the state is serialized in between."""
     state, found = b"", []
     for turn, who in enumerate(order):
         voices = from_bytes(state, MODEL, WIDTH)
@@ -74,7 +74,7 @@ def test_a_change_within_a_segment_is_found() -> None:
 def test_new_voices_are_numbered_as_they_are_heard_however_long_each_speaks() -> None:
     persons = people(4)
     _, known = assign_voices((), said(persons[0], 4, 0), MOST_SPEAKERS)
-    spoken = [(1, 2), (2, 5), (0, 2), (3, 4)]  # who, and for how many windows
+    spoken = [(1, 2), (2, 5), (0, 2), (3, 4)]  # the person, and the number of windows
     vectors = np.concatenate([said(persons[who], count, 1 + who) for who, count in spoken])
     labels, voices = assign_voices(known, vectors, MOST_SPEAKERS)
     assert labels.tolist() == [1, 1, 2, 2, 2, 2, 2, 0, 0, 3, 3, 3, 3]
@@ -94,7 +94,7 @@ def test_a_single_window_makes_no_new_voice_but_the_first() -> None:
 @settings(max_examples=30)
 @given(order=st.lists(st.integers(0, 4), min_size=1, max_size=8))
 def test_nothing_depends_on_where_a_session_goes_on(order: list[int]) -> None:
-    """The state's bytes are all that the next worker has, and all that this one has."""
+    """The state's bytes are all that a worker has, whether it is the same one or the next."""
     persons = people(5)
     kept: tuple[Voice, ...] = ()
     for turn, who in enumerate(order):

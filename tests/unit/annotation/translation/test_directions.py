@@ -1,4 +1,4 @@
-"""Who translates into English: the translate pool if it can, otherwise the speech model."""
+"""Translation into English uses the translate pool if it can, otherwise the speech model."""
 
 from __future__ import annotations
 

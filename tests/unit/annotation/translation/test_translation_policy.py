@@ -1,4 +1,4 @@
-"""Committed translation text stays, is made of whole words, and is all of it in the end."""
+"""Committed translation text stays, consists of whole words, and is complete in the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from auricle.annotation.translation.text import (
 
 pytestmark = pytest.mark.unit
 RULES = [agreement, mask(1), mask(3)]
-# Scripts with white space and without, mixed; few words, so that hypotheses agree in part.
+# Mixed scripts with and without white space; few words, so that hypotheses partly agree.
 WORDS = st.sampled_from(["la", "casa", "casas", "azul,", "no.", "書", "籍が", "¿y", "ไม่", "3.5"])
 TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", " ", ""])), max_size=8).map(
     lambda parts: "".join(word + space for word, space in parts)
@@ -44,7 +44,7 @@ def test_no_word_is_taken_back_and_none_is_missing(
     whole = told.after(last, rule, whole=True)
     assert whole.committed.startswith(told.committed)
     assert whole.committed == joined(told.committed, last).rstrip() and whole.partial == ""
-    # Each word that was committed is still a word of the whole.
+    # Each committed word is still a word of the whole text.
     assert whole.committed[: len(told.committed)].split() == told.committed.split()
     rest = whole.committed[len(told.committed) :]
     assert not told.committed or not rest or joined(told.committed, rest) == whole.committed
@@ -66,7 +66,7 @@ def test_agreement_keeps_only_what_two_hypotheses_have(texts: list[str]) -> None
     [
         ("", "la casa azul", ""),
         ("la casa azul", "la casa roja", "la casa"),
-        ("la casa azul", "la casa azul", "la casa"),  # more may come of the last word
+        ("la casa azul", "la casa azul", "la casa"),  # the last word may still grow
         ("la casas", "la casa azul", "la"),
         ("la casa", "la casa azul", "la"),
         ("la, casa", "la casa", ""),
@@ -84,7 +84,7 @@ def test_agreement(before: str, now: str, kept: str) -> None:
         (1, "la casa azul", "la casa"),
         (2, "la casa azul", "la"),
         (3, "la casa azul", ""),
-        (0, "la casa azul", "la casa"),  # one at least
+        (0, "la casa azul", "la casa"),  # at least one
         (2, "これは本です", "これは本"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Endpointing passes on speech, and finds where it starts and ends."""
+"""Endpointing forwards speech, and detects its start and end."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from tests.fakes.pieces import joined, shape
 
 pytestmark = pytest.mark.unit
-# 10 frames of silence end speech, 5 frames are kept before it.
+# 10 frames of silence end speech; 5 frames before it are kept.
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160)
 PRE_ROLL = 5 * VAD_FRAME
 HANGOVER = 3_200
-LAG = 2 * VAD_FRAME  # the model finds the end of speech this much later
+LAG = 2 * VAD_FRAME  # the delay of the model's end of speech
 
 
 def audio(frames: int) -> np.ndarray:
@@ -25,7 +25,7 @@ def audio(frames: int) -> np.ndarray:
 
 
 def run(probabilities: list[float], rest: int = 0) -> list[AudioEvent]:
-    """Everything at once, then the end."""
+    """Send everything at once, then the end."""
     gate = Endpointer(OPTIONS)
     samples = audio(len(probabilities) + 1)[: len(probabilities) * VAD_FRAME + rest]
     return joined([*gate.push(samples, probabilities), *gate.finish([0.0] if rest else [])])

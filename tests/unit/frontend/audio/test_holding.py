@@ -1,4 +1,4 @@
-"""Audio that is held back is passed on once its client falls silent, in order and only once."""
+"""Audio that is held back is forwarded after its client falls silent, in order and only once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def loop() -> VirtualLoop:
 
 
 def due_after(comes: Sequence[float], released: float | None = None) -> float | None:
-    """When it is due, if more comes at these times."""
+    """The time at which it is due, if more audio arrives at these times."""
 
     async def waited() -> float | None:
         due: list[float] = []
@@ -93,7 +93,7 @@ def test_what_is_released_is_not_due() -> None:
 
 
 def test_what_came_while_the_loop_was_late_counts() -> None:
-    """Its timers run before it reads."""
+    """The loop runs its timers before it reads."""
     late = 1.0 + QUIET + 0.0005
     assert due_after([1.0, late]) == pytest.approx(late + 2 * (late - 1.0), abs=0.002)
 
@@ -115,7 +115,7 @@ def test_there_is_no_timer_unless_something_is_held() -> None:
 
 
 class Held:
-    """Numbers that are taken, three at a time; `passed` are those that were passed on."""
+    """Takes numbers, three at a time; `passed` lists the forwarded ones."""
 
     def __init__(self) -> None:
         self.waiting: list[int] = []
@@ -180,7 +180,7 @@ def test_what_comes_while_it_is_passed_on_follows_it() -> None:
 
 
 def test_what_came_before_its_turn_is_not_passed_on_early() -> None:
-    """The reader has the session when it is due, and so it is not any more."""
+    """At the due time, the reader is processing the session, so it is not due any more."""
 
     async def test(held: Held, _: asyncio.Task[None]) -> None:
         held.gate.clear()
@@ -223,7 +223,7 @@ def test_an_error_in_what_is_passed_on_is_the_sessions() -> None:
 
 
 class Pieces:
-    """In place of the transcript bus: records the audio that was passed on."""
+    """Replaces the transcript bus: records the audio that was forwarded."""
 
     def __init__(self) -> None:
         self.heard_pieces: list[AudioChunk] = []
@@ -236,7 +236,7 @@ class Pieces:
 
     @property
     def samples(self) -> list[tuple[int, bytes]]:
-        """Adjacent pieces joined."""
+        """Adjacent chunks joined."""
         found: list[tuple[int, bytes]] = []
         for piece in self.heard_pieces:
             data = piece.pcm.tobytes()
@@ -248,7 +248,7 @@ class Pieces:
 
 
 def spoken(packets: list[tuple[bytes, float]]) -> Pieces:
-    """The audio that a call passes on, with the given silence in seconds after each packet."""
+    """The audio that a call forwards, with this silence in seconds after each packet."""
     pieces = Pieces()
 
     async def call() -> None:

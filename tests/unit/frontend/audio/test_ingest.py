@@ -1,4 +1,4 @@
-"""A client's bytes are processed slice by slice, with the same result however they were cut."""
+"""A client's bytes are processed slice by slice, with the same result for any chunking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIONS = EndpointingOptions(0.5, 300, 200)
 
 
 async def heard(ingest: Ingest, frames: list[bytes]) -> tuple[list[AudioEvent], int]:
-    """All events, and the most samples that one step gave."""
+    """All events, and the largest number of samples in one step."""
     events, largest = [], 0
     for frame in frames:
         ingest.take(frame)
@@ -86,7 +86,7 @@ GRID = 10_240
 
 
 async def looked_at(ingest: Ingest, data: bytes, grid: int) -> tuple[list[AudioEvent], list[int]]:
-    """All events of audio that comes in packets, and the session samples at which it was looked at.
+    """All events of audio in packets, and the positions (session samples) of the processing steps.
 
     The processor has work at every `grid` samples of a segment.
     """
@@ -122,7 +122,7 @@ async def test_looked_at_when_there_is_something_to_decide_the_same_is_found(
     assert [shape(event) for event in joined(seldom)] == [shape(event) for event in often]
     assert any(isinstance(event, AudioChunk) and event.boundary == "endpoint" for event in often)
     if rate == SAMPLE_RATE and min_silence_ms == 500:
-        assert len(looks) < len(data) / 2 / 512 / 3  # of its frames, which were all looked at
+        assert len(looks) < len(data) / 2 / 512 / 3  # of its frames, all of which were processed
 
 
 @pytest.mark.parametrize("options", [OPTIONS, None])
@@ -130,7 +130,7 @@ async def test_looked_at_when_there_is_something_to_decide_the_same_is_found(
 async def test_a_grid_point_is_passed_on_with_the_packet_that_completes_its_frame(
     options: EndpointingOptions | None, grid: int
 ) -> None:
-    """However long the audio is held back otherwise, text must not come later."""
+    """Text must not be late, even if the audio is otherwise held back for longer."""
     speech = np.full(80_000, 8_000, np.int16).tobytes()
     ingest = Ingest(SAMPLE_RATE, "pcm_s16le", InstantDetector(), options)
     events, looks = await looked_at(ingest, speech, grid)
@@ -154,7 +154,7 @@ async def test_an_end_of_speech_is_found_with_the_packet_that_completes_its_sile
         ingest.take(data[at:until])
         at = until
         stopped = any(isinstance(event, SpeechEnd) for event in await ingest.process())
-    quiet_since = 40_960 - 2 * 512  # as voice activity detection lags
+    quiet_since = 40_960 - 2 * 512  # the delay of voice activity detection
     decided = -(-(quiet_since + 8_000) // 512) * 512
     assert decided <= ingest.total_samples <= decided + PACKET // 2
 

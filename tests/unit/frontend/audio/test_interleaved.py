@@ -1,4 +1,4 @@
-"""Several channels in one stream of bytes: however it is cut, each gets its own samples."""
+"""Several channels in one byte stream: with any chunking, each gets its own samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpointing that resumes elsewhere finds the same speech, pauses and samples."""
+"""Endpointing that resumes on another frontend finds the same speech, pauses and samples."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_resampler_begun_at_the_clients_sample_gives_the_same_samples(
     resumed = PcmStream(rate, skip=left_out(sample, rate))
     found = np.concatenate([resumed.push(pcm[begin:].tobytes()), resumed.end()])
     assert len(found) == len(expected)
-    # The resampler's blocks begin elsewhere, so its sums are rounded otherwise.
+    # The resampler's blocks begin at another sample, so its sums are rounded differently.
     assert np.abs(found.astype(int) - expected).max() <= 1
     assert (found != expected).mean() < 0.005
 

@@ -1,4 +1,4 @@
-"""However a client cuts its audio, the text for the same decode offsets is the same."""
+"""For any chunking of a client's audio, the text at the same decode offsets is the same."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAMPLES = 3 * GRID + 1_000
 
 
 def said(request: DecodeRequest) -> str:
-    """Words that depend on every window's key, so on every bit of its features."""
+    """Words that depend on every window's key, and so on every bit of its features."""
     keys = "".join(window.key for window in request.windows)
     number = int(hashlib.blake2b(keys.encode()).hexdigest(), 16)
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
@@ -45,7 +45,7 @@ async def run(pcm: np.ndarray, packets: list[int]) -> list[tuple[str, int, str]]
     got, at = [], 0
     sizes = iter(packets)
     while at < len(pcm):
-        # Never over a grid point, so that none is skipped.
+        # Never beyond a grid point, so that none is skipped.
         size = min(next(sizes, GRID), GRID - at % GRID, len(pcm) - at)
         await subject.push(at, pcm[at : at + size].tobytes(), 1.0)
         at += size

@@ -1,4 +1,4 @@
-"""A turn model ends turns, independently of how the audio was cut."""
+"""A turn model ends turns, independently of the chunking of the audio."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from tests.fakes.turn_model import judged
 pytestmark = pytest.mark.unit
 WAIT = TurnWait(sure=0.5, longest_ms=1_000)
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=320, pre_roll_ms=160, turns=WAIT)
-# A turn of several segments: its text is wanted before it is over.
+# A turn of several segments: the client needs its text before the turn ends.
 SEGMENTS = TurnWait(sure=0.6, longest_ms=1_500, least_ms=250, eager=0.3, speech_ms=320)
 IN_SEGMENTS = replace(OPTIONS, turns=SEGMENTS)
 # Frames after the first silent one at which the model runs: 7 frames are 224 ms, and two of them
-# lie before it.
+# precede it.
 ASKED = 5
 SPEECH, SILENCE = [0.9] * 20, [0.0]
-# Speech with pauses about which the model is asked, and in which a cut may lie.
+# Speech with pauses in which the model runs, and in which the connection may be cut.
 TALK = st.lists(st.tuples(st.integers(4, 8), st.integers(1, 30)), min_size=1, max_size=4).map(
     lambda runs: [value for loud, quiet in runs for value in [0.9] * loud + [0.0] * quiet]
 )
@@ -74,7 +74,7 @@ def run(
     return [event for event in events if not isinstance(event, AudioChunk)]
 
 
-QUIET = 20 * VAD_FRAME - LAG  # where the speech of `SPEECH` ends
+QUIET = 20 * VAD_FRAME - LAG  # the end of `SPEECH`'s speech
 
 
 def test_a_turn_that_is_over_ends_at_once() -> None:
@@ -86,7 +86,7 @@ def test_nobody_is_asked_of_a_shorter_pause() -> None:
 
 
 def test_a_turn_that_may_go_on_is_waited_for() -> None:
-    # 600 ms: after 19 frames of 32 ms, the two before the first silent one included.
+    # 600 ms: after 19 frames of 32 ms, including the two before the first silent one.
     waiting = SPEECH + SILENCE * 16
     paused = [SpeechOnset(0), TurnPause(QUIET, 0.25)]
     assert WAIT.after(0.25) == 600
@@ -149,7 +149,7 @@ def test_a_turn_that_may_be_over_gets_its_text_and_is_heard_whole_if_it_goes_on(
 
 def test_speech_ends_before_a_turn_that_is_waited_for() -> None:
     paused = [SpeechOnset(0), TurnPause(QUIET, 0.1)]
-    # 320 ms: after 10 frames, the two before the first silent one included.
+    # 320 ms: after 10 frames, including the two before the first silent one.
     assert run(SPEECH + SILENCE * 7, 0.1, options=IN_SEGMENTS) == paused
     stopped = [*paused, SpeechEnd(QUIET)]
     assert run(SPEECH + SILENCE * 8, 0.1, options=IN_SEGMENTS) == stopped
@@ -206,7 +206,7 @@ def test_sessions_find_the_same_turns_however_packets_come_and_wherever_they_go_
     loud: list[float], cut: float, packet: int, other: int
 ) -> None:
     pcm = np.repeat((np.array(loud) * 32767).astype("<i2"), VAD_FRAME)
-    pcm += np.arange(len(pcm), dtype="<i2") % 50  # ByContent uses only the first of a frame
+    pcm += np.arange(len(pcm), dtype="<i2") % 50  # ByContent reads only the first sample of a frame
     data, half = pcm.tobytes(), int(cut * len(pcm)) * 2
 
     async def judge(heard: Int16) -> float:

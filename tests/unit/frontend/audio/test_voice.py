@@ -39,7 +39,7 @@ async def detector() -> AsyncIterator[VoiceDetector]:
 
 @pytest.fixture(params=[0, 99], ids=["many", "few"])
 def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Many streams share calls of the model, few have one call each."""
+    """Many streams share calls of the model; a few streams have one call each."""
     monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", request.param)
     return int(request.param)
 
@@ -83,7 +83,7 @@ async def test_streams_side_by_side_are_heard_as_if_alone(detector: VoiceDetecto
 def test_a_recording_is_heard_as_live_sessions_are(
     block_seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many frames in one call have the values that they have frame after frame."""
+    """Many frames in one call give the same values as frame after frame."""
     monkeypatch.setattr("auricle.audio.voice_activity._FEW_STREAMS", 0)
     pcm, block = to_int16(recordings.samples("kitchen")), int(block_seconds * 16_000)
     live, recorded = VoiceState(), VoiceState()
@@ -119,7 +119,7 @@ def test_streams_of_different_lengths_are_heard_together_as_if_alone() -> None:
 def test_what_is_speech_does_not_depend_on_how_many_others_speak(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two forms of the network differ in the last bits; no decision does."""
+    """The two forms of the network differ in the last bits, but not in any decision."""
     noise = np.random.default_rng(0).normal(0, 0.01, len(recordings.samples(name)))
     pcm = to_int16((recordings.samples(name) + noise).astype(np.float32))
     found = []
@@ -131,7 +131,7 @@ def test_what_is_speech_does_not_depend_on_how_many_others_speak(
 
 
 def decided(pcm: Int16) -> Iterator[object]:
-    """The events of a session's audio, 160 ms at a time; of chunks, their positions."""
+    """The events of a session's audio, 160 ms at a time; positions replace the chunks."""
     model, state = VoiceActivityModel(), VoiceState()
     gate = Endpointer(EndpointingOptions(threshold=0.5, min_silence_ms=300, pre_roll_ms=200))
     events: list[AudioEvent] = []
@@ -172,9 +172,9 @@ async def test_a_stream_that_is_far_ahead_delays_others_by_one_round_only() -> N
     ahead = [waiting(500) for _ in range(3)]  # 16 s each
     await eventually(lambda: len(model.calls) == 1, seconds=60)
     live = waiting(2)
-    await asyncio.sleep(0)  # it is asked while the first round is computed
+    await asyncio.sleep(0)  # it is called while the first round is computed
     model.go.release(2)
-    assert await live == [0.5, 0.5]  # and refused nothing, however much waits
+    assert await live == [0.5, 0.5]  # and nothing is rejected, for any backlog
     assert model.calls[:2] == [[5, 5, 5], [5, 5, 5, 2]]
     model.go.release(10_000)
     assert [len(found) for found in await asyncio.gather(*ahead)] == [500] * 3

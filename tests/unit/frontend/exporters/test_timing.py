@@ -1,4 +1,4 @@
-"""How long clients wait, as measured at the frontend."""
+"""The waiting times of clients, as the frontend measures them."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class Waits:
 
 
 class Session:
-    """Audio and events at times of the test's choosing."""
+    """Audio and events at times that the test sets."""
 
     def __init__(self) -> None:
         self.waits = Waits()
@@ -72,7 +72,7 @@ def test_finals_are_told_with_how_late_they_came_too() -> None:
     session.partial(2.25, 2)
     session.final(3.0, 0, 2)
     assert session.told == [(2_000, 0.25), (2_000, 1.0)]
-    session.final(4.0, 0, 9)  # of audio that was never heard here
+    session.final(4.0, 0, 9)  # for audio that this frontend never received
     assert len(session.told) == 2
 
 

@@ -18,7 +18,7 @@ def piece(start: int, count: int, boundary: Boundary = "none") -> AudioChunk:
 
 
 def sent(kept: ReplayBuffer) -> list[tuple[int, int, str]]:
-    """Sends all there is."""
+    """Send all audio."""
     pieces = []
     while (following := kept.next()) is not None:
         pieces.append((following.start, following.end, following.boundary))
@@ -79,7 +79,7 @@ def test_a_piece_with_a_cut_inside_is_kept_from_the_cut_on() -> None:
 
 
 def test_an_end_of_speech_not_sent_yet_survives_the_text_before_it() -> None:
-    """A long segment ends at a pause; the end of speech at the same sample comes later."""
+    """A long segment ends at a pause; the end of speech at the same sample follows later."""
     kept = ReplayBuffer()
     kept.add(piece(0, 10, "pause"))
     sent(kept)

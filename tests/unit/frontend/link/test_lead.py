@@ -34,7 +34,7 @@ def test_a_client_may_send_its_allowance_at_once_and_not_more() -> None:
 
 
 def test_after_a_stall_a_client_is_soon_live_again() -> None:
-    """15 s arrive at once, 5 s too many; then it is in real time, and 4 s later forgiven 1 s."""
+    """15 s arrive at once, 5 s too many; in real time, the lead then shrinks by 1 s every 4 s."""
     clock = Clock()
     lead = Lead(10.0, clock)
     assert lead.add(15.0)

@@ -1,4 +1,4 @@
-"""A session's line to its processor survives that processor."""
+"""A session's link to its processor survives that processor's death."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from auricle_testing.server import eventually
 from tests.fakes.push import piece
 
 pytestmark = pytest.mark.unit
-# Shorter than anywhere else: what hangs here hangs for ever.
+# Shorter than in other tests: a wait that exceeds it never ends.
 TIMES = PulseTimes(patience=0.01, answer=0.05, part=1.0)
 OPENED = OpenSession("s", "t", None, "", 640)
 
@@ -112,7 +112,7 @@ def link(processors: Processors) -> ProcessorLink:
 
 
 async def heard(processors: Processors, *pieces: AudioChunk) -> list[SessionEvent]:
-    """All events of a session that has these pieces and then ends."""
+    """All events of a session with these chunks."""
     subject = link(processors)
     pump = asyncio.create_task(subject.pump())
     for one in pieces:
@@ -138,13 +138,13 @@ async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -
     assert (first, second) == (1, 2)
     assert reopened.resume == ResumePoint(1, 20_000, (5,), "one")
     assert reopened.session != OPENED.session
-    # Only the open segment's audio travels again.
+    # Only the open segment's audio is sent again.
     assert min(start for start, _ in processors.received[2]) == 20_000
     assert max(start + count for start, count in processors.received[2]) == 40_000
 
 
 async def test_audio_is_sent_again_even_if_the_client_is_silent_now() -> None:
-    """All had been sent and nothing new comes: the open segment must not wait for it."""
+    """All audio had been sent and no more arrives: the open segment must not wait for it."""
     processors = Processors()
     processors.dies_after_samples = 30_000
     subject = link(processors)
@@ -249,7 +249,7 @@ async def test_a_session_fails_with_the_error_of_its_processor() -> None:
 
 
 class HandingOver(Processors):
-    """A processor that gives its sessions away, as often as it is asked to."""
+    """A processor that hands its sessions over, at each request."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ class HandingOver(Processors):
         yield SessionDone(Usage())
 
     async def _heard(self, instance: int) -> None:
-        """Until audio has come for this session."""
+        """Wait until this session has received audio."""
         self.received[instance].clear()
         while not self.received[instance]:
             await self.arrived.wait()
@@ -280,7 +280,7 @@ class HandingOver(Processors):
 async def test_a_session_that_is_handed_over_goes_on_where_it_was() -> None:
     processors = HandingOver(times=1)
     kinds = [type(event) for event in await heard(processors, piece(0, 30_000))]
-    assert kinds == [SessionReady, SessionDone]  # without any sign for its client
+    assert kinds == [SessionReady, SessionDone]  # the client notices nothing
     (first, _), (second, reopened) = processors.opened
     assert first != second
     assert reopened.resume == ResumePoint(1, 20_000, (5,), "one")
@@ -296,7 +296,7 @@ async def test_a_session_may_be_handed_over_more_often_than_processors_may_die()
 
 @pytest.mark.parametrize("after_end", [False, True])
 async def test_a_session_leaves_a_processor_that_is_frozen(after_end: bool) -> None:
-    """Neither its pushes nor, after the end of the audio, its silence are waited out."""
+    """The link does not wait for its pushes or, after the end of the audio, for its answer."""
     processors = Processors()
     subject = link(processors)
     pump = asyncio.create_task(subject.pump())
@@ -307,7 +307,7 @@ async def test_a_session_leaves_a_processor_that_is_frozen(after_end: bool) -> N
     await eventually(lambda: bool(processors.received[1]), seconds=60)
     processors.frozen.add(1)
     if not after_end:
-        await subject.add(piece(30_000, 10_000))  # into the void
+        await subject.add(piece(30_000, 10_000))  # the processor never reads it
     await eventually(lambda: len(processors.opened) == 2, seconds=60)
     if after_end:
         await subject.add(piece(30_000, 10_000))
@@ -345,9 +345,9 @@ async def test_a_client_is_not_blamed_for_processors_that_take_nothing() -> None
 
 
 class Parts(Processors):
-    """Processors that take a recording's part with the message that opens its session.
+    """Processors that accept a recording's part in the message that opens its session.
 
-    The first one dies after `dies_after` samples have their text.
+    The first one dies after the text of `dies_after` samples.
     """
 
     def __init__(self, *, dies_after: int | None = None) -> None:
@@ -414,7 +414,7 @@ async def test_the_rest_of_a_part_goes_to_the_next_processor() -> None:
 
 
 async def test_a_processor_that_did_not_take_the_part_is_sent_it_as_before() -> None:
-    """It is of an earlier release."""
+    """The processor is of an earlier release."""
     processors = Processors()
     assert (await transcribed(processors, PART))[-1] is SessionDone
     assert processors.received[1] == [(10_000, 30_000)]

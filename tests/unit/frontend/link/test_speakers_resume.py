@@ -1,4 +1,4 @@
-"""The state of speakers is part of the resume point, of the line and of the ledger."""
+"""The state of speakers is part of the resume point, of the link and of the ledger."""
 
 from __future__ import annotations
 

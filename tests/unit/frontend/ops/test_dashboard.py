@@ -1,6 +1,6 @@
-"""The Grafana dashboard is one by Grafana's own schema, and shows metrics that exist.
+"""The Grafana dashboard conforms to Grafana's own schema, and shows only existing metrics.
 
-No package registry has a Grafana that could draw it.
+No package registry has a Grafana that could render it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUERIES = [target["expr"] for panel in _PANELS for target in panel.get("targets
 
 
 def unknown(mine: Any, grafanas: Any, at: str = "") -> Iterator[str]:
-    """Where the dashboard has something that is not there once Grafana's types have read it."""
+    """Fields of the dashboard that are missing after a round trip through Grafana's types."""
     if isinstance(mine, dict) and isinstance(grafanas, dict):
         for key, value in mine.items():
             if key in grafanas:
@@ -101,7 +101,7 @@ def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
         "auricle_processor_sessions_done_total",
         "auricle_processor_sessions_failed_total",
         "auricle_processor_audio_seconds_total",
-        "auricle_processor_chunk_seconds_p997",  # what admission goes by; chunk_seconds is shown
+        "auricle_processor_chunk_seconds_p997",  # admission uses it; chunk_seconds is shown
         "auricle_processor_windows_encoded_total",
         "auricle_encode_worker_blocks_convolved_total",
         "auricle_encode_worker_batch_limit",  # a setting, until a device's memory is too small

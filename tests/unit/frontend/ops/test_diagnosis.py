@@ -140,7 +140,7 @@ async def test_a_probe_has_its_times_or_its_fault() -> None:
 async def test_probes_that_time_does_not_reach_are_said_not_to_be(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_ALL_PROBES_SECONDS", 1.0)  # the others have as long
+    monkeypatch.setattr(module, "_ALL_PROBES_SECONDS", 1.0)  # the others have the same limit
     endpoint = Endpoint({1: None, 2: PROBED})
     wanted = (ProbeTargets(1, 21, 31), ProbeTargets(1, 22, 32), ProbeTargets(2, 21, 31))
     made = await probes(endpoint, wanted)
