@@ -11,7 +11,7 @@ pytestmark = pytest.mark.unit
 
 
 async def test_answers_are_sent_at_once() -> None:
-    """Nagle's algorithm would hold small answers back for 40 ms."""
+    """Nagle's algorithm would delay small answers by 40 ms."""
     listener = listen("127.0.0.1", 0)
     accepted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 

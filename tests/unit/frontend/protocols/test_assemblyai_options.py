@@ -1,4 +1,4 @@
-"""Options of `/v3/ws`: what changes the text is honoured or refused, the rest is taken."""
+"""Options of `/v3/ws`: options that affect the text are applied or rejected, others accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from auricle.frontend.protocols.assemblyai.options import (
 )
 
 pytestmark = pytest.mark.unit
-# What livekit-plugins-assemblyai 1.8.9 and pipecat-ai 1.14.0 send by default (November 2026).
+# The defaults of livekit-plugins-assemblyai 1.8.9 and pipecat-ai 1.14.0 (November 2026).
 LIVEKIT = {
     "sample_rate": "16000",
     "encoding": "pcm_s16le",

@@ -1,4 +1,4 @@
-"""Sessions of `/v3/ws`: at the handshake, and against a made-up processor."""
+"""Sessions of `/v3/ws`: handshakes, and sessions with a fake processor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def update(**changes: object) -> str:
 
 
 async def session(*messages: str | bytes, more: str = "", draining: bool = False) -> Client:
-    """A client whose session has run to its end."""
+    """A client after the end of its session."""
     query = f"{AUDIO}&{more}" if more else AUDIO
     return await served(*messages, query=query, draining=draining, protocol=assemblyai_protocol)
 
@@ -137,7 +137,7 @@ async def test_a_message_that_is_none_ends_the_session(text: str) -> None:
 async def test_a_server_that_leaves_does_not_end_the_session_as_its_client_would() -> None:
     client = await session(LOUD, draining=True)
     assert client.kinds == ["Begin"]
-    assert client.went_at == 0  # it left before the audio came
+    assert client.went_at == 0  # it left before the audio arrived
 
 
 # ── at the door ─────────────────────────────────────────────────────────────

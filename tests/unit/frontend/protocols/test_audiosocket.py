@@ -1,4 +1,4 @@
-"""AudioSocket: its frames, and calls at a real port against a made-up processor."""
+"""AudioSocket: its frames, and calls on a real port with a fake processor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOUD = np.full(8_000, 8_000, "<i2").tobytes()
 
 
 def audio(samples: bytes, kind: int = 0x10) -> bytes:
-    """In frames of 20 ms, as Asterisk sends it."""
+    """Audio in frames of 20 ms, like Asterisk's."""
     return b"".join(frame(kind, samples[at : at + 320]) for at in range(0, len(samples), 320))
 
 
@@ -45,7 +45,7 @@ def asterisk(*keys: ApiKey, **settings: Any) -> tuple[Port, KeptBus]:
 
 
 async def told(port: Port, data: bytes) -> bytes:
-    """All that a call is sent until its connection ends."""
+    """All that the server sends to a call until its connection ends."""
     async with asyncio.timeout(120), port.client() as (reader, writer):
         writer.write(data)
         return await reader.read()

@@ -1,4 +1,4 @@
-"""A burst of audio is transcribed to its end by every protocol, even if its client stays silent."""
+"""Every protocol transcribes a burst of audio to its end, even if its client then stays silent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Way = Callable[["Client"], AsyncIterator[Send]]
 
 
 class Client:
-    """A client of a protocol: its audio has `rate` and `width` bytes per sample."""
+    """A client of a protocol; its audio has `rate` and `width` bytes per sample."""
 
     rate, width = 16_000, 2
 
@@ -55,7 +55,7 @@ class Client:
 
     @property
     def heard_seconds(self) -> float:
-        """The audio that the frontend has looked at."""
+        """The seconds of audio that the frontend has processed."""
         (metric,) = self.frontend.metrics._received.collect()
         return next(s.value for s in metric.samples if s.name.endswith("_total"))
 
@@ -68,7 +68,7 @@ class Client:
 
 
 def binary(path: str, first: str | None = None) -> Way:
-    """A WebSocket with binary messages of 16 kHz."""
+    """A WebSocket with binary messages at 16 kHz."""
 
     async def way(client: Client) -> AsyncIterator[Send]:
         async with client.socket(path, first) as socket:
@@ -78,7 +78,7 @@ def binary(path: str, first: str | None = None) -> Way:
 
 
 def events(path: str, kind: str) -> Way:
-    """OpenAI's events with base64 in them, of 24 kHz."""
+    """OpenAI's events with base64 audio at 24 kHz."""
 
     async def way(client: Client) -> AsyncIterator[Send]:
         client.of(24_000)
@@ -194,14 +194,17 @@ async def test_the_end_of_a_burst_is_heard_though_nothing_follows(
     async with asyncio.timeout(120), asynccontextmanager(LIVE[way])(client) as send:
         for seconds in packets:
             await send(client.loud(seconds))
-        # A resampler keeps some samples for its filter.
+        # A resampler holds back some samples for its filter.
         kept = 0.0 if client.rate == 16_000 else 0.02
         await until(lambda: client.heard_seconds >= sum(packets) - kept - 1e-6)
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 11, 13, 15])
 async def test_the_benchmark_of_streaming_gets_an_answer_to_every_burst(chunks: int) -> None:
-    """It sends nothing more before. 11 chunks end 40 ms after the last slice of a second."""
+    """The benchmark sends nothing more before the answer.
+
+    11 chunks end 40 ms after the last slice of a second.
+    """
     client = Client()
     samples = np.full(3 * chunks * CHUNK, 0.25, np.float32)
     async with asyncio.timeout(60), client.front.serving():

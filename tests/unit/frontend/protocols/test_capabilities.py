@@ -81,7 +81,7 @@ def listened(**options: str) -> ListenOptions:
 
 
 def heeded(option: str, value: str) -> bool:
-    """Whether an option of `/v1/listen` has an effect, and not only a warning."""
+    """Whether an option of `/v1/listen` has an effect other than a warning."""
     options = listened(**{option: value})
     return options != listened() and not options.warnings
 
@@ -96,7 +96,7 @@ def told_of_a_turn(event: TurnEvent) -> object:
 
 
 def alternative() -> Any:
-    """What `Results` have of a text of one word."""
+    """The alternative of a `Results` message for a text of one word."""
     told = DeepgramReplies("request", "demo").results("a", 0, 1, [A], is_final=True)
     return told["channel"]["alternatives"][0]
 
@@ -131,7 +131,7 @@ def streamed(**options: str) -> StreamingOptions:
 
 
 def turn() -> dict[str, Any]:
-    """A turn in which the first of two words will not change."""
+    """A turn in which the first of two words is final."""
     replies = assemblyai.AssemblyReplies("sess_1", "demo", streamed())
     return replies.turn("updated", Turn(0, (SPOKEN,), 0.0, 1.0))[0]
 
@@ -162,7 +162,7 @@ def translation_form(name: str, value: str) -> TranslationForm:
 
 
 def session_words() -> set[str]:
-    """The kinds of events of a translation in OpenAI's client."""
+    """The kinds of events of a translation in OpenAI's protocol."""
     kinds = get_args(get_args(RealtimeTranslationServerEvent)[0])
     return {get_args(kind.model_fields["type"].annotation)[0] for kind in kinds}
 
@@ -199,7 +199,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "speakers": lambda word: form("response_format", word).wants_speakers,
     },
     "WS /v1/realtime/translations": {
-        # Sessions in test_translation_doors.py have both.
+        # Sessions in test_translation_doors.py cover both.
         "committed": lambda word: word in session_words(),
         "translations": lambda word: word in session_words(),
     },

@@ -1,4 +1,4 @@
-"""Text of clients: bounded first, quoted without effect, plain to the tokenizer."""
+"""Text from clients: bounded first, quoted safely, and plain text to the tokenizer."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_an_error_repeats_little_of_it_and_nothing_that_has_an_effect(
 
 @pytest.mark.parametrize("character", ["\ud800", "\udfff"])
 def test_half_a_surrogate_pair_is_refused(character: str) -> None:
-    """It cannot be sent to a processor, and used to count as the processor's failure."""
+    """It cannot be sent to a processor, and once counted as the processor's failure."""
     with pytest.raises(UnsupportedValue, match="prompt is not valid Unicode: half a surrogate"):
         form(prompt=f"names {character}")
     with pytest.raises(UnsupportedValue, match="language is not valid Unicode"):

@@ -1,4 +1,4 @@
-"""The query of `/v1/listen`: what changes the text is honoured or refused, the rest is taken."""
+"""Query of `/v1/listen`: options that affect the text are applied or rejected, others accepted."""
 
 from __future__ import annotations
 

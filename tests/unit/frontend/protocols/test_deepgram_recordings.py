@@ -1,4 +1,4 @@
-"""`POST /v1/listen`: options, answers, and refusals."""
+"""`POST /v1/listen`: options, answers, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of `/v1/listen`: at the handshake, and against a made-up processor."""
+"""Sessions of `/v1/listen`: handshakes, and sessions with a fake processor."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ TWO = f"{AUDIO}&channels=2&multichannel=true"
 
 
 def both(first: bytes, second: bytes) -> bytes:
-    """Two channels, sample by sample in turn."""
+    """Two interleaved channels."""
     pair = np.stack([np.frombuffer(first, "<i2"), np.frombuffer(second, "<i2")], axis=1)
     return pair.tobytes()
 
 
 async def test_each_channel_is_a_session_of_its_own() -> None:
     audio = both(LOUD + QUIET, QUIET + LOUD)
-    packets = [audio[at : at + 999] for at in range(0, len(audio), 999)]  # within samples
+    packets = [audio[at : at + 999] for at in range(0, len(audio), 999)]  # cuts within samples
     client = await served(*packets, CLOSE, query=f"{TWO}&vad_events=true")
     told = {tuple(m.get("channel_index", m.get("channel", ()))): m for m in client.told[:-1]}
     assert set(told) == {(0, 2), (1, 2)}
@@ -72,7 +72,7 @@ async def test_each_channel_is_a_session_of_its_own() -> None:
     assert started[0] < 0.1 and 0.9 < started[1] < 1.1
     assert client.told[-1]["channels"] == 2
     assert client.told[-1]["duration"] == 2.0
-    assert client.charged == pytest.approx(4.0)  # the audio of each
+    assert client.charged == pytest.approx(4.0)  # the audio of both channels
 
 
 async def test_all_channels_are_finalized() -> None:
@@ -87,7 +87,7 @@ async def test_a_server_that_leaves_ends_all_channels() -> None:
 
 
 async def test_each_channel_takes_a_seat() -> None:
-    """All are given back if the last channel cannot be admitted."""
+    """If the last channel cannot be admitted, all slots are released."""
     front = Front(max_sessions=2)
     async with front.serving():
         status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")

@@ -1,4 +1,4 @@
-"""The order of messages on `/v1/listen`: marks of speech wait for the text that they refer to."""
+"""The order of messages on `/v1/listen`: speech events wait for the text that they refer to."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def final(text: str, begin: float, end: float) -> SegmentFinal:
 
 
 def told(replies: list[dict[str, Any]]) -> list[str]:
-    """Each message in a word or two."""
+    """A short form of each message."""
     return [
         " ".join(
             [
@@ -68,7 +68,7 @@ def test_a_segment_that_ends_within_speech_does_not() -> None:
 
 
 def test_speech_that_ends_after_its_text_was_told_is_said_to_have_ended() -> None:
-    """A segment ended at the pause before, and too little follows for another."""
+    """A segment ended at the pause before, and the remaining speech is too short for another."""
     utterances = listening()
     utterances.on_endpointing([speech(0.0, 5.0, "pause")], 5 * S)
     utterances.on_final(final("one", 0.0, 5.0))
@@ -124,7 +124,7 @@ def test_speech_that_starts_is_told_if_it_is_wanted() -> None:
 def test_an_utterance_ends_after_the_gap_and_after_its_text() -> None:
     utterances = listening(utterance_end_ms=1000)
     utterances.on_endpointing([SpeechOnset(0), speech(0.0, 1.2), SpeechEnd(S)], int(1.5 * S))
-    assert utterances.on_endpointing([], 3 * S) == []  # the gap is there, the text is not
+    assert utterances.on_endpointing([], 3 * S) == []  # the gap is there, but the text is missing
     replies = utterances.on_final(final("one", 0.0, 1.2))
     assert told(replies) == ["Results is_final speech_final one", "UtteranceEnd"]
     assert replies[-1]["last_word_end"] == 1.0

@@ -1,4 +1,4 @@
-"""Sessions of `/v2/listen`: options, at the handshake, and against a made-up processor."""
+"""Sessions of `/v2/listen`: options, handshakes, and sessions with a fake processor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parsed(**options: object) -> FluxOptions:
 
 
 async def flux(*messages: str | bytes, query: str = AUDIO) -> Client:
-    """A client whose session has run to its end; its messages were numbered one by one."""
+    """A client after the end of its session; checks that message numbers are consecutive."""
     client = await served(*messages, query=query, protocol=flux_protocol)
     assert [message["sequence_id"] for message in client.told] == list(range(len(client.told)))
     return client

@@ -57,7 +57,7 @@ def test_noise_is_no_turn() -> None:
 
 
 def test_a_turn_has_the_words_of_all_its_segments() -> None:
-    """Where the silence that ends a turn is longer than the one that ends speech."""
+    """The silence that ends a turn is longer here than the one that ends speech."""
     subject = turns(Thresholds(eot=0.9))
     subject.on_endpointing(speech(0.0, 1.0), until(1.5))
     assert told(subject.on_final(final("one", 0.0, 1.0))) == [("StartOfTurn", 0, "one")]

@@ -1,4 +1,4 @@
-"""Clients of `/v2/listen` and `/v3/ws` get the turns that a turn model finds, if there is one."""
+"""Clients of `/v2/listen` and `/v3/ws` get the turns of the turn model, if there is one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loud(milliseconds: int = 640) -> bytes:
 
 
 class Says:
-    """A turn model that returns these, one after the other."""
+    """A turn model that returns these probabilities in sequence."""
 
     def __init__(self, *probabilities: float) -> None:
         self.left = list(probabilities)
@@ -57,7 +57,7 @@ class ByContent:
 
 
 async def flux(*messages: str | bytes, model: Any, **options: object) -> list[dict[str, Any]]:
-    """The messages about turns, without updates. Audio is sent in packets of 20 ms."""
+    """The turn messages, without updates. Audio is sent in packets of 20 ms."""
     query = f"{FLUX}&{urlencode(options)}" if options else FLUX
     client = await served(*cut(messages, 640), query=query, protocol=flux_protocol, turns=model)
     return [m for m in client.told if m["type"] == "TurnInfo" and m["event"] != "Update"]
@@ -96,7 +96,7 @@ async def test_a_turn_that_the_model_takes_for_over_ends_at_once() -> None:
 
 
 async def test_a_turn_that_the_model_does_not_take_for_over_is_waited_for() -> None:
-    """At half of the threshold half of the wait: 200 + 4800 / 2 ms."""
+    """At half of the threshold, the wait is half: 200 + 4800 / 2 ms."""
     early = await flux(loud(), silence(2_500), FORCE, CLOSE, model=Says(0.35))
     assert events(early) == [("StartOfTurn", 0.0), ("EndOfTurn", 0.0)]
     assert early[-1]["trigger"] == "manual"
@@ -106,7 +106,7 @@ async def test_a_turn_that_the_model_does_not_take_for_over_is_waited_for() -> N
 
 
 async def test_a_silence_ends_a_turn_in_any_case() -> None:
-    """The model is never sure; speech has its final text before."""
+    """The model is never confident enough; the final text of the speech arrives first."""
     for probability, threshold in ((0.0, 0.7), (1.0, 1.0)):
         wanted = {"eot_threshold": threshold, "eot_timeout_ms": 1_000}
         turns = await flux(loud(), silence(1_500), CLOSE, model=Says(probability), **wanted)
@@ -172,7 +172,7 @@ TALK = st.lists(st.tuples(st.integers(4, 12), st.integers(1, 60)), min_size=1, m
 def test_the_same_audio_has_the_same_turns_however_it_is_cut(
     talk: list[tuple[int, int]], cuts: list[float]
 ) -> None:
-    """Whole, and in packets of any size; by both protocols."""
+    """In one message and in packets of any size; for both protocols."""
     frames = [one for speech, pause in talk for one in [8_000] * speech + [0] * pause]
     pcm = np.repeat(np.array(frames, "<i2"), VAD_FRAME) + np.arange(len(frames) * VAD_FRAME) % 50
     data = pcm.astype("<i2").tobytes()
@@ -202,9 +202,9 @@ async def test_assemblyais_turns_end_by_the_model_too() -> None:
 
 
 async def test_assemblyais_silences_bound_what_the_model_says() -> None:
-    """A sure model waits for the least silence, an unsure one for the longest at most.
+    """A confident model waits for the minimum silence, an uncertain one for at most the maximum.
 
-    Silence counts from 64 ms before it: so much later the end of speech is found.
+    Silence counts from 64 ms earlier, because the end of speech is detected with that delay.
     """
     for probability, silences, shorter, longer in (
         (0.9, {"min_turn_silence": 700}, 608, 704),

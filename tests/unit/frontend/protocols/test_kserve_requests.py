@@ -1,4 +1,4 @@
-"""Inference requests: their tensors, and what else they ask for."""
+"""Inference requests: their tensors and parameters."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_a_stream_has_several_sequences_at_once_and_one_after_the_other() 
             for name in (7, "seven"):
                 await stream.send(LOUD, sequence_id=name, sequence_end=True)
             assert finals(await stream.answers(2)) == ["word", "word"]
-        # A session is counted once its last answer was sent.
+        # A session is counted after its last answer was sent.
         await until(lambda: service.ended() == {"done": 4.0})
 
 

@@ -1,4 +1,4 @@
-"""Words in the messages of live protocols: with the times of decodes at once, or the aligner's."""
+"""Words in messages of live protocols: with times of decodes at once, or the aligner's later."""
 
 from __future__ import annotations
 

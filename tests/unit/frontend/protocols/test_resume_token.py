@@ -1,4 +1,4 @@
-"""A resume token is good for one client, one set of options, one deployment, and some time."""
+"""A resume token is valid for one client, one set of options, one deployment, and some time."""
 
 from __future__ import annotations
 

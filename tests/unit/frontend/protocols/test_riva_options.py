@@ -1,4 +1,4 @@
-"""Riva's RecognitionConfig: what changes the text is honoured or refused, the rest is taken."""
+"""Riva's RecognitionConfig: options that affect text are applied or rejected, others accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of `StreamingRecognize`, against a made-up processor."""
+"""Sessions of `StreamingRecognize` with a fake processor."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def asked(interim_results: bool = False, **config: Any) -> bytes:
 
 
 class Caller:
-    """One call's client, which sends these messages and then only reads."""
+    """One call's client: it sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
     client = SimpleNamespace(key=ANYONE, tenant="default")
@@ -56,7 +56,7 @@ class Caller:
         self.went_at: int | None = None
 
     async def receive(self, _seconds: float, _what: str) -> bytes | None:
-        for _ in range(20):  # everything that is on its way gets through
+        for _ in range(20):  # all messages in flight arrive
             await asyncio.sleep(0)
         return self._messages.pop(0) if self._messages else None
 
@@ -78,7 +78,7 @@ class Caller:
 
 
 async def served(*messages: bytes, draining: bool = False) -> Caller:
-    """A caller whose session has run to its end."""
+    """A caller after the end of its session."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
     frontend = Frontend(
         settings,

@@ -1,4 +1,4 @@
-"""A session is done once its client has received all messages, however fast the client leaves."""
+"""A session is complete after its client has received all messages, even if it leaves at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ START = '{"type": "start", "sample_rate": 16000, "endpointing": {"enabled": fals
 
 
 class Link:
-    """A session that ends at once, if it `ends`; closing its event stream takes a while."""
+    """A session that ends at once if it `ends`; closing its event stream takes a while."""
 
     missing = None
     run = ProcessorLink.run
@@ -57,7 +57,7 @@ class Link:
 
 
 class Socket:
-    """A client that sends start and end, and leaves when it gets a message of the type `until`."""
+    """A client that sends start and end, and leaves at the first message of the type `until`."""
 
     session = "s"
     trace = ""

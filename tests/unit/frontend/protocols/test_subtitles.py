@@ -1,4 +1,4 @@
-"""Words in the answers of recordings: verbose JSON, and subtitles that are cut at words."""
+"""Words in the answers for recordings: verbose JSON, and subtitles split at words."""
 
 from __future__ import annotations
 

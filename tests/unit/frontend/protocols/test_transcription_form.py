@@ -1,4 +1,4 @@
-"""The fields of a transcription request: accepted ones, and ones refused by name."""
+"""The fields of a transcription request: accepted ones, and errors that name rejected ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Translations at the doors: asked for and told as each protocol has it, refused where none are."""
+"""Translations in each protocol's format: requests, results, and errors without a translator."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_translations_are_told_as_the_client_reads_them() -> None:
 
 
 class Transcriber:
-    """Gives these segments for any recording."""
+    """Returns these segments for any recording."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[Recording] = []
@@ -291,7 +291,7 @@ HEARD = update(input={"transcription": {"model": "demo"}}, output={"language": "
 
 
 class Socket:
-    """A client's connection: it sends these messages and then stays."""
+    """A client's connection: it sends these messages and then stays open."""
 
     session, trace, fairness_key = "sess_1", "", "10.0.0.1"
 
@@ -302,14 +302,14 @@ class Socket:
         self._messages = list(messages)
 
     async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
-        for _ in range(50):  # everything that is on its way gets through
+        for _ in range(50):  # all messages in flight arrive
             await asyncio.sleep(0)
         if not self._messages:
             raise ClientDisconnected
         return self._messages.pop(0), b""
 
     async def heard(self, seconds: float) -> None:
-        """Nobody counts."""
+        """Count nothing."""
 
     def end_early(self, samples: int) -> None:
         self.went_at = samples
@@ -324,13 +324,13 @@ class Socket:
 
 @pytest.fixture
 def missing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Why segments are not translated; there are translations for the others, in capitals."""
+    """The reason of each missing translation; the other segments have translations in capitals."""
     usual, codes = ProcessorLink.events, list[str]()
 
     async def events(link: ProcessorLink) -> AsyncGenerator[SessionEvent, None]:
         async for event in usual(link):
             if isinstance(event, SegmentPartial):
-                continue  # the made-up processor takes them back
+                continue  # the fake processor revokes them
             yield event
             if isinstance(event, SegmentFinal) and event.text:
                 code = codes.pop(0) if codes else ""
@@ -432,7 +432,7 @@ async def test_what_the_speech_model_cannot_do_is_refused_when_it_is_asked_for(
     assert (error.param, "into en only" in error.message) == (
         *("session.audio.output.language", True),
     )
-    assert socket.deltas("output") == ["WORD."]  # in English, as it was before
+    assert socket.deltas("output") == ["WORD."]  # in English, as before
 
 
 # ── elsewhere ───────────────────────────────────────────────────────────────

@@ -63,7 +63,7 @@ def test_the_key_of_a_call_is_not_in_what_is_said_of_it() -> None:
 
 
 class Stream:
-    """Twilio's side of one connection, which hangs up once it has sent these messages."""
+    """Twilio's side of one connection; it hangs up after sending these messages."""
 
     host = "10.0.0.1"
     address = "10.0.0.1:1"
@@ -74,7 +74,7 @@ class Stream:
         self._messages = list(messages)
 
     async def receive(self, seconds: float, what: str) -> str:
-        for _ in range(20):  # everything that is on its way gets through
+        for _ in range(20):  # all messages in flight arrive
             await asyncio.sleep(0)
         if self._messages:
             return self._messages.pop(0)
@@ -87,7 +87,7 @@ class Stream:
 async def heard(
     *messages: str, keys: list[ApiKey] | None = None, **settings: Any
 ) -> tuple[KeptBus, Stream]:
-    """The text on the bus once a stream has run to its end."""
+    """The text on the bus after the end of a stream."""
     bus = KeptBus()
     stream = await served(frontend(bus, **settings), *messages, keys=keys)
     return bus, stream
@@ -221,7 +221,7 @@ async def test_a_key_is_nowhere_in_the_log(known: bool, caplog: pytest.LogCaptur
             await socket.send(sent)
             said, code, reason = await last_words(socket)
     assert code == (1011 if known else 1008)
-    assert not said  # Twilio reads none of it
+    assert not said  # Twilio does not read any
     assert secret not in reason + caplog.text
     assert caplog.text
 

@@ -49,7 +49,7 @@ def both(customer: np.ndarray, assistant: np.ndarray) -> bytes:
 
 
 class Vapi:
-    """Vapi's side of one connection, which sends these messages and then leaves."""
+    """Vapi's side of one connection; it sends these messages and then leaves."""
 
     session, trace, fairness_key = "sess_1", "", "10.0.0.1"
 
@@ -63,7 +63,7 @@ class Vapi:
         self._messages = list(messages)
 
     async def receive(self, seconds: float, what: str) -> tuple[str | None, bytes]:
-        for _ in range(50):  # everything that is on its way gets through
+        for _ in range(50):  # all messages in flight arrive
             await asyncio.sleep(0)
         if not self._messages:
             raise DeadlineExceeded(what) if self.stays else ClientDisconnected
@@ -157,7 +157,7 @@ async def test_each_channel_has_a_speaker_and_a_session() -> None:
     with pytest.raises(DeadlineExceeded):
         await served(vapi, frontend(bus))
     assert vapi.said == [("customer", "word"), ("assistant", "word")]
-    assert vapi.charged == pytest.approx(3.0)  # the other channel's session was charged by itself
+    assert vapi.charged == pytest.approx(3.0)  # the other channel's session was charged separately
     assert [(session, part) for session, part, _ in bus.finals] == [
         ("sess_1", "customer"),
         ("sess_1", "assistant"),

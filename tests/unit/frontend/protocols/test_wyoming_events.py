@@ -1,4 +1,4 @@
-"""Wyoming's events, from bytes and to bytes."""
+"""Parsing and serializing Wyoming's events."""
 
 from __future__ import annotations
 

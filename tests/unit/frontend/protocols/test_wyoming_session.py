@@ -1,4 +1,4 @@
-"""Connections of Wyoming, at a real port and against a made-up processor."""
+"""Connections of Wyoming, on a real port with a fake processor."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def events(reader: asyncio.StreamReader) -> AsyncIterator[Event]:
 
 
 async def answers(port: Port, data: bytes, last: str = "transcript-stop") -> list[Event]:
-    """The events that a connection of its own receives, up to `last` or its end."""
+    """The events that a new connection receives, until `last` or its end."""
     found = []
     async with asyncio.timeout(120), port.client() as (reader, writer):
         writer.write(data)

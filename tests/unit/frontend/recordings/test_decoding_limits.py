@@ -1,4 +1,4 @@
-"""Each limit on decoding a recording, met by a recording; and whom the others wait for."""
+"""Each limit on decoding, with a recording that reaches it, and the order of waiting recordings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR = 3600
 
 
 def seconds_of(data: bytes, limits: RecordingLimits = GENEROUS, name: str = "x") -> float:
-    """How much of a recording is decoded, in this process."""
+    """The number of decoded seconds of a recording, in this process."""
     blocks = read_recording(io.BytesIO(data), name, limits)
     return sum(len(block) for block in blocks) / 16_000
 
@@ -34,7 +34,7 @@ def refused(error: type[AuricleError], words: str, data: bytes, **limits: float)
 
 
 def test_packets() -> None:
-    """A million packets of one sample, 11 MB, are given up after the first thousands."""
+    """Decoding a million packets of one sample (11 MB) stops after the first thousands."""
     bomb = media.one_sample_packets(1_000_000)
     refused(TooCostly, r"more than 500 packets per second .*max_recording_packets_per", bomb)
 
@@ -150,7 +150,7 @@ async def test_wall_clock_seconds(tmp_path: Path) -> None:
 async def test_memory_of_a_recording(processes: DecodingProcesses, tmp_path: Path) -> None:
     path = tmp_path / "large-frames.mkv"
     path.write_bytes(media.large_frames(bytes(3_200)))
-    # Each buffer is more than the allocator may have left over from before the limit was set.
+    # Each buffer is larger than any memory that the allocator had left when the limit was set.
     one = job("large-frames.mkv", process=ProcessLimits(cpu_seconds=60, memory_bytes=32 << 20))
     with pytest.raises(TooCostly, match=r"more than 32 MiB to decode .max_decoding_memory_gib"):
         await collect(processes, one, path)

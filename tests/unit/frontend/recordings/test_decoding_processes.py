@@ -76,7 +76,7 @@ async def processes() -> AsyncGenerator[DecodingProcesses, None]:
 
 
 def children() -> list[psutil.Process]:
-    """Decoding processes with or without a recording: children of the fork server, which stays."""
+    """Decoding processes with or without a recording: children of the permanent fork server."""
     return [
         process
         for server in psutil.Process().children()
@@ -87,12 +87,12 @@ def children() -> list[psutil.Process]:
 
 
 def at_work() -> list[psutil.Process]:
-    """Those with a recording: they are confined, and can open nothing more."""
+    """The ones with a recording: they are confined, and can open nothing more."""
     return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] == 0]
 
 
 def waiting() -> list[psutil.Process]:
-    """Those without."""
+    """The ones without a recording."""
     return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] != 0]
 
 
@@ -177,7 +177,7 @@ async def test_a_waiting_recording_starts_when_one_before_is_cancelled(
 
 
 async def test_one_client_cannot_take_all_processes(tmp_path: Path) -> None:
-    """One of its long recordings is decoded and one waits; another client's is decoded at once."""
+    """Of its long recordings, one is decoded and one waits; another client's is decoded at once."""
     path = tmp_path / "long.flac"
     soundfile.write(path, np.tile(recordings.samples("market"), 40), 16_000)
     async for processes in started(decoding_processes=2):

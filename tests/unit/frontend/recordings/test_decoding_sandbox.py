@@ -1,4 +1,4 @@
-"""A decoder that an upload has taken over reaches nothing, and its lies are not believed."""
+"""A decoder that an upload has compromised has no access, and its results are not trusted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "PermissionError"
 
 
 async def outcome(name: str, process: ProcessLimits | None = None) -> AuricleError:
-    """The client's error for a recording whose decoder does `name`."""
+    """The client's error for a recording whose decoder runs the attempt `name`."""
     made = job() if process is None else job(process=process)
     async for processes in started(Attempt(name), decoding_processes=1, max_decoding_seconds=20):
         with pytest.raises(AuricleError) as raised:
@@ -48,7 +48,7 @@ async def test_a_decoder_may_have_threads_as_libraries_start_them() -> None:
 
 
 async def test_a_decoder_has_its_pipe_and_its_upload() -> None:
-    """Beside the three standard ones, which lead nowhere."""
+    """In addition to the three standard ones, which are connected to nothing."""
     assert str(await outcome("count_its_descriptors")) == "5"
 
 
@@ -73,7 +73,7 @@ async def test_nonsense_from_a_decoder_ends_its_recording_only(name: str) -> Non
 
 
 async def test_an_unforeseen_error_is_for_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """The client gets our words; the log gets the cause, in one line."""
+    """The client gets our own message; the log gets the cause, in one line."""
     assert str(await outcome("raise_an_unforeseen_error")).startswith("x.flac cannot be decoded")
     (line,) = [r.getMessage() for r in caplog.records if "secret" in r.getMessage()]
     assert "\n" not in line

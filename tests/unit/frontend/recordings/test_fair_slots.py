@@ -1,4 +1,4 @@
-"""Slots that owners share: by turns, and none of them all."""
+"""Owners share slots in turns, and none takes all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 
 
 class Calls:
-    """Calls for slots, in the order in which they were granted."""
+    """Requests for slots, in the order in which they were granted."""
 
     def __init__(self, slots: FairSlots) -> None:
         self._slots = slots
@@ -26,7 +26,7 @@ class Calls:
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, name: str) -> None:
-        """A call of the owner that the name's first letter names."""
+        """A request of the owner whose name is the first letter."""
         self._ends[name] = asyncio.Event()
         self.tasks[name] = asyncio.create_task(self._hold(name))
         await settled()

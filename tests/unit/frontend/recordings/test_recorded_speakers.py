@@ -1,4 +1,4 @@
-"""Speakers of recordings: of a part, and in the answers to OpenAI's and Deepgram's clients."""
+"""Speakers of recordings: in a part, and in the answers to OpenAI's and Deepgram's clients."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def listened(query: str, **settings: Any) -> dict[str, Any]:
 
 
 def test_speakers_of_a_part_that_was_cut_make_its_text() -> None:
-    nothing = SpeakerPart(1, 1_900, 2_100, "")  # a turn to which the text has nothing
+    nothing = SpeakerPart(1, 1_900, 2_100, "")  # a turn without matching text
     first = SegmentSpeakers(0, (ASKED, ANSWERED, nothing), "aligned", state=b"++")
     second = SegmentSpeakers(1, (nothing, SpeakerPart(1, 2_200, 2_900, "Well.")), "aligned")
     part = speakers_of([first, second])
@@ -124,7 +124,7 @@ def test_text_that_is_divided_by_guesses_is_said_to_be(
 
 
 def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
-    """Speakers come late: a segment's may follow the text of the next one."""
+    """Speakers arrive late: a segment's speakers may follow the next segment's text."""
     transcript = PartTranscript()
     for event in (
         SegmentFinal(0, "Did you?", 1_000, 1_500, "English", ResumePoint()),
@@ -197,7 +197,7 @@ async def test_the_official_client_is_told_who_says_what(asked: list[Recording])
     assert made.model_extra is not None
     assert made.model_extra["warnings"] == [NOT_KNOWN]
     (recording,) = asked
-    assert (recording.diarize, recording.words) == (True, True)  # words divide the text
+    assert (recording.diarize, recording.words) == (True, True)  # word times divide the text
 
 
 @pytest.mark.usefixtures("asked")

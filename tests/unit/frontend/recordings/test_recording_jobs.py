@@ -1,4 +1,4 @@
-"""How a recording's parts follow one another: as the segments of a live session do."""
+"""The parts of a recording follow one another like the segments of a live session."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SECOND = 16_000
 
 
 class Parts:
-    """A decoding process: `count` parts of a second."""
+    """A decoding process: `count` parts of one second each."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -50,7 +50,7 @@ class Parts:
 
 
 class Link:
-    """A part's session: it yields the text of its part, and the events `late` when it is let."""
+    """A part's session: it yields the text of its part, and on a signal the events `late`."""
 
     def __init__(
         self, sessions: Sessions, says: str | AuricleError, context: str, *late: SessionEvent
@@ -84,7 +84,7 @@ class Link:
 
 
 class Sessions:
-    """The frontend: notes the context of each part in the order in which they are opened."""
+    """The frontend: records the context of each part in the order in which the sessions open."""
 
     def __init__(
         self, *says: str | AuricleError, detects: bool = False, **settings: object
@@ -93,10 +93,10 @@ class Sessions:
         self.settings = FrontendSettings.model_validate(values)
         self.contexts: list[str] = []
         self.spoken = LanguageSupport(detects=detects)
-        self.languages: list[str] = []  # of the text before
-        self.voices: list[bytes | None] = []  # the state before each part, None without diarization
+        self.languages: list[str] = []  # of the preceding text
+        self.voices: list[bytes | None] = []  # the state before each part; None without diarization
         self.pool_is_down = False
-        self.live: list[OpenSession] = []  # sessions that would not yield to others
+        self.live: list[OpenSession] = []  # sessions with live priority
         self.in_work = self.most_in_work = 0
         self.opened = asyncio.Semaphore(0)
         self.go = asyncio.Event()
@@ -116,7 +116,7 @@ class Sessions:
         return Link(self, says, resume.context, *late)
 
     def _speakers(self, text: str, voices: bytes) -> SegmentSpeakers:
-        """Each part has a voice more."""
+        """Each part has one more voice."""
         if self.pool_is_down:
             return SegmentSpeakers(0, missing="unavailable", state=voices)
         known = voices + b"+"
@@ -158,7 +158,7 @@ async def test_a_part_knows_the_voices_of_those_before_it() -> None:
         segments = await sessions.segments(diarize=True)
     numbers = [[turn.speaker for turn in segment.speakers.turns] for segment in segments]
     assert numbers == [[1], [], [2], [3]]
-    # A part without words does not change them; context is another matter.
+    # A part without words does not change them; the context is separate.
     assert sessions.voices == [b"", b"+", b"+", b"++"]
     assert sessions.contexts == [""] * 4
 
@@ -173,7 +173,7 @@ async def test_voices_are_for_those_who_ask_for_speakers() -> None:
 
 
 async def test_a_recording_does_not_wait_for_speakers_for_ever() -> None:
-    """A pool that does not answer costs each part its deadline, and parts follow one another."""
+    """A pool that does not answer costs each part its deadline, and the parts run in sequence."""
     sessions = Sessions("one", "two", "three", "four", "five")
     sessions.pool_is_down = True
     sessions.go.set()

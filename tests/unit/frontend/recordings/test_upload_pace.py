@@ -1,4 +1,4 @@
-"""How slowly an upload may arrive."""
+"""The minimum pace of an upload."""
 
 from __future__ import annotations
 

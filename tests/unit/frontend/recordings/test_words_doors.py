@@ -1,4 +1,4 @@
-"""Words at the doors: asked for and told as each protocol has it, refused without an aligner."""
+"""Words in each protocol's own format: requests, results, and errors without an aligner."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_a_key_comes_in_a_header_or_in_a_websocket_subprotocol() -> None:
 def test_a_browser_that_offers_its_key_gets_one_of_its_subprotocols(
     offered: str, accepted: str | None
 ) -> None:
-    """A browser ends a connection whose server accepts no offered subprotocol."""
+    """A browser closes the connection if the server accepts none of the offered subprotocols."""
     headers = {"sec-websocket-protocol": offered} if offered else {}
     assert accepted_subprotocol(headers, ["realtime"]) == accepted
 

@@ -1,4 +1,4 @@
-"""With `Frontend.access_log` each request is one line, with an id that the answer carries."""
+"""With `Frontend.access_log`, each request is logged in one line, with the id from its answer."""
 
 from __future__ import annotations
 

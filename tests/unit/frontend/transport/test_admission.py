@@ -1,4 +1,4 @@
-"""Admission as the frontend asks for it and gives it back."""
+"""The frontend's requests for admission, and its releases."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ async def test_what_was_admitted_is_given_back_when_the_client_leaves_at_once() 
 
 
 async def test_an_admission_that_counts_no_longer_is_not_given_back() -> None:
-    """The processor may have gone meanwhile."""
+    """The processor may have disappeared meanwhile."""
     processors = Processors(Admitted())
     async with processors.admission().admitted("tenant", "s", slot()):
         processors.now += ADMISSION_SECONDS

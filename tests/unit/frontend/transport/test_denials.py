@@ -1,4 +1,4 @@
-"""A refused handshake is an answer like any other, and no error of the server."""
+"""A refused handshake is a normal answer, and not an error of the server."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ async def test_a_refused_handshake_is_answered_and_logs_no_error(
 
 
 async def test_uvicorns_own_protocol_still_needs_ours(caplog: pytest.LogCaptureFixture) -> None:
-    """When this fails, uvicorn has mended it: `WebSocketProtocol.send` can go."""
+    """If this fails, uvicorn has fixed the bug: remove `WebSocketProtocol.send`."""
     await refused(ws="websockets-sansio")
     assert "without completing handshake" in caplog.text

@@ -1,4 +1,4 @@
-"""Frames of one client are parsed in turns, and no more of them than are taken."""
+"""Frames of one client are parsed in turns, and only as many as the application takes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from auricle_testing import wire
 from auricle_testing.server import eventually
 
 pytestmark = pytest.mark.unit
-READ = 1 << 18  # bytes that a socket gives at a time
+READ = 1 << 18  # bytes that a socket returns at a time
 
 
 class Wire(asyncio.Transport):
-    """A socket's end that records the protocol's calls."""
+    """A fake socket that records the protocol's calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Wire(asyncio.Transport):
         self.written += bytes(data)
 
     def close(self) -> None:
-        """Stay."""
+        """Do not close."""
 
 
 class Connection:
@@ -86,7 +86,7 @@ class Connection:
 
 @pytest.fixture
 async def waiting() -> AsyncIterator[Connection]:
-    """A connection whose handshake is not answered yet."""
+    """A connection whose handshake has not been answered yet."""
     subject = Connection()
     yield subject
     subject.over = True
@@ -103,7 +103,7 @@ async def subject(waiting: Connection) -> Connection:
 
 
 async def turns(count: int) -> None:
-    """Let the event loop turn."""
+    """Run some iterations of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -140,7 +140,7 @@ async def test_fragments_are_one_message_and_no_list_of_pieces(
 async def test_frames_before_the_handshake_is_answered_wait_for_the_answer(
     waiting: Connection,
 ) -> None:
-    """A ping then once raised an AssertionError in uvicorn."""
+    """A ping in this state once raised an AssertionError in uvicorn."""
     waiting.protocol.data_received(wire.frame(wire.PING, b"x") + wire.frame(wire.BINARY, b"hi"))
     await turns(10)
     assert waiting.wire.written == b""

@@ -1,5 +1,4 @@
-"""A live client's small binary messages reach its session joined, and nothing else about them
-changes."""
+"""A live client's small binary messages reach its session joined, and otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ ALL = 1 << 62
 
 
 class Listener:
-    """Takes messages joined, with `enough` bytes; notes each one's type and content."""
+    """Takes messages joined, with `enough` bytes; records each one's type and content."""
 
     def __init__(self, enough: int) -> None:
         self.enough = enough
@@ -76,7 +75,7 @@ def packets(count: int) -> list[bytes | str | list[bytes]]:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow this machine is, too little data waits."""
+    """Too little data waits, even on a slow machine."""
     for name in ("_QUIET_SECONDS", "_LONGEST_SECONDS"):
         monkeypatch.setattr(holding, name, 3_600.0)
 
@@ -145,8 +144,8 @@ async def test_what_was_not_enough_is_there_when_less_is_asked_for() -> None:
     ("breaking", "code"),
     [
         (b"\x82\x05hello", 1002),  # without a mask
-        (b"\xc2\x80" + bytes(4), 1002),  # compressed, which was not agreed
-        (b"\x80\x80" + bytes(4), 1002),  # the end of no message
+        (b"\xc2\x80" + bytes(4), 1002),  # compressed without an agreement
+        (b"\x80\x80" + bytes(4), 1002),  # the end of a message that has not begun
         (b"\x82\xff" + struct.pack("!Q", 1 << 30) + bytes(4), 1009),
         (b"\x82\xfe" + struct.pack("!H", 2_000) + bytes(4 + 2_000), 1009),
     ],

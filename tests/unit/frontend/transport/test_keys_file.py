@@ -1,4 +1,4 @@
-"""The keys file while the server runs: replaced, exchanged, written in place, broken, gone."""
+"""The keys file while the server runs: replaced, swapped, written in place, broken, removed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_atomic_replacement_is_seen(tmp_path: Path) -> None:
 
 
 def test_the_exchange_of_a_link_is_seen(tmp_path: Path) -> None:
-    """As Kubernetes does it: keys → ..data/keys, and ..data → a folder, which is exchanged."""
+    """As in Kubernetes: keys → ..data/keys, and ..data → a folder, which is swapped."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         written(tmp_path / name / "keys", name)
@@ -113,7 +113,7 @@ def test_a_broken_file_is_named_once_without_what_it_holds(
 
 
 class Taken:
-    """Accepts keys, and records it."""
+    """Accepts keys, and records them."""
 
     def __init__(self) -> None:
         self.keys: asyncio.Queue[list[str] | None] = asyncio.Queue()

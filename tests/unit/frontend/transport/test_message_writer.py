@@ -1,4 +1,4 @@
-"""A session's messages: in one order, nothing after the last message."""
+"""A session's messages: in one order, none after the last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.unit
 
 
 class Socket:
-    """A client's socket, which takes its time; the client is gone once it has `most` messages."""
+    """A slow client's socket; the client disconnects after `most` messages."""
 
     def __init__(self, most: int = 100) -> None:
         self.told: list[str] = []

@@ -1,4 +1,4 @@
-"""One client cannot shut the door to others: real sockets, and a processor's real admission."""
+"""One client cannot exclude others: real sockets, and a processor's real admission."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AT_ONCE = int(FIRST)
 
 
 class Processor:
-    """Admits sessions as a processor does."""
+    """Admits sessions like a processor."""
 
     def __init__(self) -> None:
         self.admission = Admission(64, ChunkLoad(0.3), AdaptiveLimit(0.3))
@@ -63,7 +63,7 @@ class Processor:
 
 
 class Sessions:
-    """Sessions that say `ready` after `start`, and end with whatever comes next."""
+    """Sessions that send `ready` after `start`, and end at the next message."""
 
     def __init__(self, max_sessions: int = 64, keys: KeyRing | None = None, **limits: Any) -> None:
         self.registry = CollectorRegistry()
@@ -90,7 +90,7 @@ class Sessions:
         if text != "start":
             raise ProtocolError("the first message must be start")
         await socket.send("ready")
-        # As sessions do, in a task of its own; one that fails holds its objects.
+        # Like real sessions, in a task of its own; a failed task references its objects.
         await asyncio.create_task(socket.receive(60.0, "the next message"))
 
     @staticmethod
@@ -98,7 +98,7 @@ class Sessions:
         return json.dumps({"code": error.code, "message": str(error)})
 
     async def leaves_at_its_handshake(self) -> None:
-        """Serve a client that has gone when the server accepts its connection."""
+        """Serve a client that has disconnected when the server accepts its connection."""
 
         async def receive() -> dict[str, str]:
             return {"type": "websocket.connect"}
@@ -122,7 +122,7 @@ class Sessions:
         return websockets.connect(f"ws://127.0.0.1:{self.door.port}/", additional_headers=headers)
 
     async def connected(self, address: str) -> bool:
-        """Whether a client that begins at once gets in."""
+        """Whether a client that sends `start` at once is admitted."""
         try:
             async with self.connect(address) as socket:
                 await socket.send("start")
@@ -167,7 +167,7 @@ async def test_a_dozen_failed_starts_keep_nobody_out() -> None:
 
 
 async def test_nothing_of_a_session_is_kept_once_its_client_has_left() -> None:
-    """Not until the deadline for its next message either: that may be an hour away."""
+    """This includes the deadline for its next message, which may be an hour away."""
     sessions = Sessions()
     async with sessions.serving():
         for _ in range(3):
@@ -193,7 +193,7 @@ async def test_the_place_of_a_client_that_left_is_free_whatever_its_processor_do
 
 
 async def test_connections_that_never_begin_keep_nobody_out() -> None:
-    """Nor do those that are held open, up to every session of this frontend."""
+    """Neither do connections that are held open, up to the number of sessions of this frontend."""
     sessions = Sessions(max_sessions=24)
     async with sessions.serving(), AsyncExitStack() as stack:
         for _ in range(24):
@@ -245,7 +245,7 @@ async def test_a_message_that_is_too_large_is_no_client_that_left() -> None:
         async with sessions.connect("10.0.0.1") as socket:
             await socket.send("start")
             await socket.recv()
-            await socket.close(1009)  # a client may say so too
+            await socket.close(1009)  # a client may send this code, too
     assert sessions.ended() == {"too_large": 1, "done": 1, "client_gone": 1}
 
 

@@ -1,4 +1,4 @@
-"""Options are read by tables: accepted values, and errors for others."""
+"""Options are parsed with tables: accepted values, and errors for others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which web pages may open WebSockets: the rule of CORS applies."""
+"""The web pages that may open WebSockets: the rule of CORS applies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_page_that_is_listed_may_call(path: str, listed: str) -> None:
 @pytest.mark.parametrize(
     ("origin", "host", "may_call"),
     [
-        ("https://asr.example", "asr.example", True),  # a proxy ends TLS
+        ("https://asr.example", "asr.example", True),  # a proxy terminates TLS
         ("https://asr.example", "asr.example:443", True),
         ("http://asr.example:8080", "asr.example:8080", True),
         ("http://[::1]:8080", "[::1]:8080", True),

@@ -1,4 +1,4 @@
-"""How a transcription request is counted, over a real HTTP server."""
+"""The metrics of transcription requests, over a real HTTP server."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def limited(minutes_per_minute: float) -> KeyRing:
 
 @pytest.mark.parametrize("name", ["silence.wav", "broken.wav"])
 async def test_all_that_was_decoded_is_charged(name: str) -> None:
-    """Silence too, and audio decoded before a recording failed."""
+    """This includes silence, and audio decoded before a recording failed."""
     requests = Requests(limited(1.0))
     requests.transcriber.heard = 59.0
     async with asyncio.timeout(60), requests.serving():

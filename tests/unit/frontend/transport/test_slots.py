@@ -1,4 +1,4 @@
-"""Places, shares and rates of clients."""
+"""Slots, concurrency limits and rates of clients."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def test_one_client_with_all_seats_keeps_nobody_out() -> None:
     for number, slot in enumerate(greedy):
         slot.on_preempted(lambda number=number: told.append(number))
     assert slots.take("other") is not None
-    assert told == [3]  # the newest, which has lost least
+    assert told == [3]  # the newest one, which loses least
     assert greedy[3].preempted
-    greedy[3].release()  # as its owner does in the end
+    greedy[3].release()  # the owner's call at its end
     assert slots.taken == 4
     assert slots.take("greedy") is None
 

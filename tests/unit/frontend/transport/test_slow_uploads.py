@@ -1,4 +1,4 @@
-"""Slow uploads are ended, and take no other client's slot, over a real HTTP server."""
+"""Slow uploads are aborted, and take no other client's slot, over a real HTTP server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BEGIN = b'--x\r\ncontent-disposition: form-data; name="file"; filename="x.wav"\r
 
 
 class Slow:
-    """An upload that has begun, and does not continue by itself."""
+    """An upload that has begun, and sends no more by itself."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -88,7 +88,7 @@ class Uploads:
             )
 
     async def begin(self, address: str, key: str = "none") -> Slow:
-        """Begin an upload; returns when it is in progress, or was refused."""
+        """Begin an upload; returns when it is in progress or was rejected."""
         before = sum(self.count().values())
         slow = Slow(*await self.door.connect())
         head = [
@@ -204,7 +204,7 @@ async def test_all_uploads_being_one_clients_slow_ones_keeps_nobody_out() -> Non
         assert (await refused.answer())[0] == 503
         for number in range(3):
             assert (await uploads.post(f"10.0.0.{number + 2}")).status_code == 200
-        # One of them gave its slot; more were not needed.
+        # One of them gave up its slot; more were not needed.
         status, error = await held[-1].answer()
         assert (status, error["code"]) == (503, "overloaded")
         assert "in favour of a client without one" in error["message"]

@@ -1,4 +1,4 @@
-"""WebSocket messages of every size and form, over real connections."""
+"""WebSocket messages of all sizes and forms, over real connections."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Echo:
 
 
 def message(size: int, kind: str) -> str | bytes:
-    """Random, so that it does not become smaller when compressed."""
+    """Random bytes, so that compression does not make it smaller."""
     return (
         os.urandom(size) if kind == "bytes" else base64.b64encode(os.urandom(size))[:size].decode()
     )
@@ -77,7 +77,7 @@ def frame(opcode: int, data: bytes, *, fin: bool = True) -> bytes:
 async def read_frames(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter | None = None
 ) -> list[tuple[int, bytes]]:
-    """All frames until the connection is closed; with a `writer` a close frame is answered."""
+    """All frames until the connection is closed; with a `writer`, answers a close frame."""
     found = []
     while head := await reader.read(2):
         size = head[1] & 127
@@ -110,11 +110,11 @@ async def test_a_handshake_that_is_none_is_told_what_one_needs_and_not_its_own_h
     header: bytes, instead: bytes
 ) -> None:
     door, echo = Door(), Echo()
-    # A request that parses as HTTP is answered, and another one waited for.
+    # A request that parses as HTTP is answered, and the server waits for the next one.
     async with door.serving(echo.app, timeout_keep_alive=1):
         reader, writer = await door.connect()
         bad = HANDSHAKE.replace(header, instead)
-        # uvicorn takes a request for a handshake by these headers.
+        # uvicorn recognises a handshake by these headers.
         if header.startswith(b"upgrade"):
             bad = bad.replace(b"connection: upgrade", b"connection: upgrade\r\nupgrade: websocket")
         if header.startswith(b"connection"):
@@ -164,7 +164,10 @@ async def test_a_larger_message_is_answered_with_1009_and_a_close_frame(
 
 
 async def test_a_client_that_goes_on_sending_still_reads_why_it_was_closed() -> None:
-    """Closed at once, its connection would be reset while it sends, and it would read nothing."""
+    """If the server closed at once, the connection would be reset while the client sends.
+
+    The client would then read nothing.
+    """
     door, echo = Door(), Echo()
     async with door.serving(echo.app, ws_max_size=MAX):
         reader, writer = await handshake(door)
@@ -244,7 +247,7 @@ async def test_a_flood_of_pings_whose_answers_are_not_read_is_not_kept() -> None
 
 
 async def test_tiny_messages_wait_as_bytes_until_they_are_taken() -> None:
-    """A client must not make hundreds of thousands of objects out of a megabyte."""
+    """A client must not create hundreds of thousands of objects from a megabyte."""
     door, echo = Door(), Echo()
     echo.hold.clear()
     async with door.serving(echo.app):
@@ -252,7 +255,7 @@ async def test_tiny_messages_wait_as_bytes_until_they_are_taken() -> None:
         writer.write(frame(2, b"x") * 30_000)
         (connection,) = door.connections._open
         await until(lambda: connection.read_paused)  # type: ignore[attr-defined]
-        for _ in range(1_000):  # more turns than all messages would need
+        for _ in range(1_000):  # more iterations than all messages would need
             await asyncio.sleep(0)
         assert connection.queue.qsize() < 500  # type: ignore[attr-defined]
         echo.hold.set()
@@ -327,14 +330,14 @@ def never_silent() -> FastAPI:
 
 
 async def test_a_client_that_did_not_read_is_told_why_its_session_ends() -> None:
-    """The session notices it after `reader_seconds`: the connection must outlive that."""
+    """The session notices it after `reader_seconds`, so the connection must last longer."""
     door = Door(ConnectionLimits(reader_seconds=5.0))
     async with door.serving(never_silent()):
         reader, writer = await handshake(door)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         (connection,) = door.connections._open
         await until(lambda: connection._watch._stalled_at is not None)  # type: ignore[attr-defined]
-        door.after(2 * 5.0 + 5.0)  # the session's error, unread too, and its close
+        door.after(2 * 5.0 + 5.0)  # the session's error, also unread, and its close
         reader._transport.resume_reading()  # type: ignore[attr-defined]
         assert (await read_frames(reader, writer))[-1] == (8, struct.pack("!H", 1008) + b"too slow")
         writer.close()

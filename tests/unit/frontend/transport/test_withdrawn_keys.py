@@ -1,4 +1,4 @@
-"""What clients see when their key is withdrawn, and what operators' keys are for."""
+"""The view of clients whose key is withdrawn, and the uses of operators' keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def made(name: str, *scopes: str) -> tuple[str, ApiKey]:
     return new_key(name, scopes=scopes or ("live", "recordings"))
 
 
-# The first message of a session that does not begin as our own protocol's.
+# The first message of a session whose protocol is not our own.
 FIRST = {"/v1/vapi": '{"type": "start", "sampleRate": 16000, "channels": 1}'}
 
 
