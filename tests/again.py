@@ -1,5 +1,4 @@
-"""Runs the tests that failed last time once more, one after another, to separate races from
-defects."""
+"""Runs the tests that failed last time once more, in sequence, to separate races from defects."""
 
 from __future__ import annotations
 

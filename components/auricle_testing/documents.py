@@ -235,8 +235,7 @@ def _codes_described() -> set[str]:
 
 
 def missing_messages() -> list[str]:
-    """Messages and error codes of the live protocol that its page describes and the code never
-    sends."""
+    """Messages and error codes that the live protocol's page describes and the code never sends."""
     described = set(re.findall(r'\{"type": "(\w+)"', LIVE))
     return sorted(described - tags()) + sorted(_codes_described() - _codes())
 

@@ -76,8 +76,10 @@ class _Passing:
                 await asyncio.wait(self._handling, timeout=_END_SECONDS)
 
     def stall(self) -> None:
-        """Forward nothing in either direction. Connections stay open and new ones are accepted, so
-        that both peers still consider the other one alive."""
+        """Forward nothing in either direction.
+
+        Connections stay open and new ones are accepted, so both peers consider the other alive.
+        """
         self._passing.clear()
 
     def go_on(self) -> None:
@@ -200,8 +202,7 @@ async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
 
 
 class UnixProxy(_Passing):
-    """Forwards connections to the Unix socket `behind`. A cut looks like an end of stream to the
-    peers."""
+    """Forwards connections to the Unix socket `behind`. A cut is an end of stream to both peers."""
 
     def __init__(self, behind: Path) -> None:
         super().__init__()

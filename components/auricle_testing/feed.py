@@ -134,8 +134,7 @@ def _start(chunk_ms: int) -> dict[str, object]:
 async def _connected(
     url: str, start: dict[str, object]
 ) -> AsyncIterator[tuple[dict[str, Any], Socket, Events]]:
-    """A session's `ready` event, and its later ones, which are read from the socket in the
-    background."""
+    """A session's `ready` event, and its later ones, which a background task reads."""
     events: Events = asyncio.Queue()
     address = url.replace("http", "ws", 1) + "/v1/audio/stream"
     async with websockets.connect(address, max_size=None, ping_timeout=None) as socket:

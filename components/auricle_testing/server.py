@@ -88,8 +88,7 @@ class Server:
         assert not self.reading.is_alive(), "somebody still holds its output"
 
     def metric(self, component: str, name: str, **labels: str) -> float:
-        """The sum of a metric's samples; components other than Frontend export it on their system
-        port."""
+        """Sum of a metric's samples; components but Frontend export it on their system port."""
         return self.metrics(component, name, **labels)[0]
 
     def metrics(self, component: str, *names: str, **labels: str) -> list[float]:

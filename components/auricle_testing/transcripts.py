@@ -59,8 +59,10 @@ def heard(events: Sequence[Mapping[str, Any]]) -> str:
 
 
 def on_the_bus(heard: Iterable[str], published: Iterable[str]) -> tuple[int, int]:
-    """Return how many finals that clients received are missing on the bus, and how many are there
-    that no client received, or once too often."""
+    """Return the numbers of missing and of surplus finals on the bus.
+
+    A final that clients received must be there exactly once, and no other final.
+    """
     clients, bus = Counter(filter(None, heard)), Counter(filter(None, published))
     return (clients - bus).total(), (bus - clients).total()
 

@@ -401,8 +401,10 @@ class Riva(RpcClient):
 
 
 class KServe(RpcClient):
-    """A stream with one sequence. A sequence that fails does not end the stream, so the client
-    does."""
+    """A stream with one sequence.
+
+    A failed sequence does not end the stream, so the client ends it.
+    """
 
     method = f"/{kserve.SERVICE}/ModelStreamInfer"
     _begun = False

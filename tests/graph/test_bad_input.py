@@ -140,8 +140,7 @@ async def vanish(server: Server) -> None:
 
 
 async def test_clients_that_connect_and_leave_at_once_keep_nobody_out(server: Server) -> None:
-    """Such clients outnumber the permitted sessions, and arrive faster than unused admissions
-    expire."""
+    """They outnumber the permitted sessions, and arrive faster than unused admissions expire."""
     for _ in range(100):
         async with connection(server):
             pass

@@ -21,8 +21,7 @@ _NEEDED = ("models", "configs", "graphs", "examples")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the parts of a checkout that the commands read, with a recording; they write
-    elsewhere."""
+    """A checkout with the parts that commands read, and a recording; they write elsewhere."""
     made = tmp_path_factory.mktemp("checkout")
     for name in _NEEDED:
         (made / name).symlink_to(ROOT / name)

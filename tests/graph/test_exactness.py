@@ -297,8 +297,10 @@ async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset_of_a_mi
 async def test_a_slot_that_somebody_overwrote_costs_time_and_not_words(
     processor: Processor, reference: Reference, server: Server, what: str
 ) -> None:
-    """NIXL lets any process that has a slot's address write to it. The owner detects a wrong
-    header; the reader detects wrong embeddings and has them evicted."""
+    """NIXL lets any process that has a slot's address write to it.
+
+    The owner detects a wrong header; the reader detects wrong embeddings and has them evicted.
+    """
     tenant = f"overwritten {what}"
     pcm = to_int16(recordings.samples("hello"))
     audio = processor.segment(tenant)

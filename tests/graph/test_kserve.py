@@ -64,8 +64,7 @@ class Listener:
         self.send(samples[at:], datatype, sequence, sequence_end=True)
 
     def partials(self, sequences: int) -> list[Any]:
-        """All results until each of `sequences` open sequences has a first text that may still
-        change."""
+        """All results until each of `sequences` sequences has a first, tentative text."""
         found: list[Any] = []
         begun: set[str] = set()
         while len(begun) < sequences:
@@ -108,8 +107,7 @@ def of(results: list[Any], sequence: str) -> list[Any]:
 
 
 async def test_the_words_are_those_of_our_own_protocol(server: Server, grpc_address: str) -> None:
-    """Two sequences at once, one for each datatype of samples; the same as recordings; and an
-    error."""
+    """Two concurrent sequences, one for each datatype; the same audio as recordings; an error."""
     own = {name: await own_words(server, name) for name in ("hello", "station")}
 
     def streamed() -> list[Any]:

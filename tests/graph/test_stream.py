@@ -39,8 +39,7 @@ async def test_a_recording_comes_out_as_its_words(server: Server, name: str) -> 
 
 
 def test_nothing_but_the_front_door_can_be_reached_from_elsewhere(server: Server) -> None:
-    """The processes listen for each other on loopback, and on sockets that only their user may
-    open."""
+    """The processes listen on loopback and on sockets that only their user may open."""
     addresses = {
         connection.laddr.ip
         for process in server.processes()
@@ -56,8 +55,7 @@ def test_nothing_but_the_front_door_can_be_reached_from_elsewhere(server: Server
 
 
 async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server) -> None:
-    """The recording has 25 grid points. Real-time audio lets the server decode each one, except
-    while a process hangs."""
+    """Real-time audio lets the server decode each of the 25 grid points, unless a process hangs."""
     events = [e async for e in stream_file(server.url, recordings.samples("market"), live=True)]
     partials = [e for e in events if e["type"] == "partial"]
     assert len(partials) >= 10
@@ -165,8 +163,10 @@ async def test_a_client_held_back_for_long_is_not_given_up(server: Server) -> No
 
 
 async def test_a_burst_is_answered_to_its_end_before_anything_follows(server: Server) -> None:
-    """This is the pace of `python -m benchmarks.streaming`; 7.04 s is not a multiple of the held
-    back audio."""
+    """The pace of `python -m benchmarks.streaming`.
+
+    7.04 s is not a multiple of the amount that the server holds back.
+    """
     samples = recordings.minute()[: 20 * CHUNK]
     fed = await feed(server.url, samples, 60.0, in_a_hurry=(3.2, 10.0), answer_seconds=60.0)
     assert len(fed.chunks) == 9

@@ -274,8 +274,7 @@ async def test_a_cancelled_upload_leaves_nothing_behind(server: Server, tmp_path
 
 
 async def test_bombs_change_nothing_for_a_recording_beside_them(server: Server) -> None:
-    """A million packets are rejected; hours of silence are decoded while another request gets its
-    text."""
+    """A million packets are rejected; another request gets its text during hours of silence."""
     url = f"{server.url}/v1/audio/transcriptions"
 
     async def post(http: httpx.AsyncClient, name: str, data: bytes) -> httpx.Response:

@@ -284,8 +284,7 @@ async def test_a_prompt_that_leaves_no_room_for_output_is_refused(bench: Bench[V
 
 
 async def test_nobody_can_connect_to_the_engines_process(bench: Bench[VllmEngine]) -> None:
-    """A process that could connect would exhaust its descriptors, and PyTorch then ends the
-    process."""
+    """Connections would exhaust the process's descriptors, and PyTorch would then end it."""
     engine = [p for p in psutil.Process().children(recursive=True) if "EngineCore" in p.name()]
     found = [c.laddr for p in engine for c in p.net_connections("tcp") if c.status == "LISTEN"]
     assert found

@@ -74,8 +74,10 @@ def own_a_slab(pipe: Connection, generation: Synchronized[int], kind: str) -> No
 
 
 def rewrite(slab: Slab, generation: Synchronized[int], over: threading.Event) -> None:
-    """Replace the content of a slot again and again. All bytes of one content are equal; half of
-    the time the content is torn."""
+    """Replace the content of a slot again and again.
+
+    All bytes of one content are equal; half of the time the content is torn.
+    """
     half, pauses = 52 * LAYOUT.row_bytes, np.random.default_rng(1)
     for number in itertools.count(1):
         slab.invalidate(CHANGING)

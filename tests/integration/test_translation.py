@@ -79,8 +79,7 @@ def texts(events: list[StreamEvent]) -> list[str]:
 
 
 def ended(events: list[StreamEvent]) -> Ended:
-    """The last event of each translation; checks that committed text stays and that nothing
-    follows."""
+    """The last event of each translation; checks that committed text stays and nothing follows."""
     committed: dict[tuple[int, str], str] = {}
     found: Ended = {}
     for event in events:
@@ -110,8 +109,10 @@ async def test_a_final_is_followed_by_what_the_model_alone_makes_of_it(server: S
 
 
 async def test_a_live_session_is_told_words_before_its_segments_end(server: Server) -> None:
-    """Each second is spoken once there is text of the one before, the last one once there are
-    words of a translation.
+    """The session has translated words before its segments end.
+
+    Each second of audio is sent after the text of the previous second, and the last one after the
+    first words of a translation.
     """
     heard, told = asyncio.Event(), asyncio.Event()
 

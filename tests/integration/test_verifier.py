@@ -229,8 +229,7 @@ def in_vllm(requests: list[Constrained]) -> Any:
 def test_what_a_request_may_have_is_that_whether_it_is_drafted_or_not(
     verifier: Any, seed: int
 ) -> None:
-    """Each token and its log probability are the ones that vLLM computes after the preceding
-    tokens."""
+    """Each token and its log probability are vLLM's own after the preceding tokens."""
     from vllm.v1.sample.rejection_sampler import RejectionSampler
     from vllm.v1.sample.sampler import Sampler
 

@@ -165,7 +165,7 @@ class Client:
         self.committed = ""
 
     def check_all_heard(self) -> None:
-        """Check that speech is in exactly one segment each, except runs too short for one."""
+        """Check that exactly one segment has each run of speech, unless it is too short for one."""
         left = deque(self.segments)
         for start, end in self.runs:
             at = start

@@ -15,7 +15,7 @@ QUOTED = re.findall(
 
 
 def results() -> dict[str, str]:
-    """Each figure of RESULTS.md with its value as it is written; a row may have several of both."""
+    """Each figure of RESULTS.md with its formatted value; a row may have several of both."""
     found: dict[str, str] = {}
     text = (ROOT / "benchmarks/RESULTS.md").read_text()
     for names, values in re.findall(

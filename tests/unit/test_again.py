@@ -1,4 +1,4 @@
-"""A second chance for tests that failed: few of them, and only if they pass then."""
+"""A second run for failed tests: only if they are few, and they must pass then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     monkeypatch.chdir(tmp_path)
     again.LAST_FAILED.parent.mkdir(parents=True)
-    # The run within this one would spend its time on importing the other plug-ins.
+    # Without other plug-ins, whose imports would take most of the inner run's time.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     return tmp_path

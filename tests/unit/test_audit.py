@@ -73,7 +73,7 @@ SERVICE_ERROR = "pip_audit._service.interface.ServiceError"
 
 
 class Service:
-    """An advisory service that gives these answers, one per question."""
+    """An advisory service that returns these answers, one per request."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: tuple[str, str]) -> None:
         self.answers = list(answers)

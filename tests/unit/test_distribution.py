@@ -1,4 +1,4 @@
-"""Tests are distributed so that few graphs are started, and no more than two run at a time."""
+"""The distribution of tests starts few graphs, and runs at most two at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MODULES = (
 
 
 class Process:
-    """Like xdist's: it runs a test once it has received the next one, or the end."""
+    """Like xdist's: it runs a test after it has received the next one, or the end."""
 
     gateway = SimpleNamespace(id="test")
 
@@ -98,14 +98,14 @@ class Run:
         return self._tests[index].split("::")[0]
 
     def _has_graph(self, process: Process) -> bool:
-        """Whether one runs: for the test that is running, or because the next one needs it too."""
+        """Whether its graph runs: the current test needs it, or the next one does."""
         graph = graph_of(self._module(process.waiting[0])) if process.waiting else None
         kept = bool(process.ran) and graph == graph_of(process.ran[-1])
         return graph is not None and (kept or process.can_run)
 
 
 def collected(modules: Sequence[str]) -> list[str]:
-    """One for each time that a module is named, in the order of a collection."""
+    """A test for each occurrence of a module, in the order of a collection."""
     return [f"{m}::test_{n}" for n, m in enumerate(sorted(modules, key=MODULES.index))]
 
 
@@ -120,7 +120,7 @@ def test_every_test_is_run_once_and_two_graphs_at_a_time(
     assert sorted(ran) == sorted(test.split("::")[0] for test in tests)
     assert run.most_graphs <= GRAPHS_AT_A_TIME
     starts = [graph for process in run.processes for graph in process.starts]
-    # Only the one that tests leave as it is may run in a second process.
+    # Only the graph whose tests leave it unchanged may run in a second process.
     assert sorted(starts) in (sorted({*starts}), sorted([*{*starts}, "tests/graph"]))
     assert all(len(process.starts) == len({*process.starts}) for process in run.processes)
 
@@ -147,7 +147,7 @@ def test_modules_that_start_a_graph_are_known() -> None:
     found = {
         module.name for module in modules if "auricle_testing.server.serving" in imports(module)
     }
-    # These start one by the command that a user types.
+    # These modules start a graph with the command that a user types.
     assert found == (GRAPHS_OF_THEIR_OWN | GRAPHS_ON_ETCD) - {"test_commands.py"}
 
 
@@ -160,7 +160,7 @@ def test_ci_runs_what_make_test_leaves_out() -> None:
 
 
 def test_the_graph_of_a_folder_is_not_started_once_more_for_a_module_in_the_other_run() -> None:
-    """`tests/faults` and `tests/graph` have tests in both."""
+    """Both `tests/faults` and `tests/graph` have tests in both runs."""
     for folder in {path.parent for path in (ROOT / "tests/integration").glob("*/test_*.py")}:
         files = folder.glob("test_*.py")
         marked = {file.name: "pytest.mark.deployment" in file.read_text() for file in files}

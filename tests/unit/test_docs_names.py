@@ -1,4 +1,4 @@
-"""Names in the documents exist in the code, and names that users meet are in the documents."""
+"""Names in the documents exist in the code, and the documents have all public names."""
 
 from __future__ import annotations
 

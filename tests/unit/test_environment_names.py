@@ -21,8 +21,8 @@ from auricle_testing.server import ROOT
 pytestmark = pytest.mark.unit
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+|HOME|TMPDIR|PYTHON[A-Z]+")
 _SETTERS = {"setdefault", "putenv"}
-# Names that no file of an installed package has: ours, and names of the C library, Python, pip,
-# OpenMP, oneDNN, CUDA and Hugging Face.
+# Names that no file of an installed package contains: ours, and names of the C library, Python,
+# pip, OpenMP, oneDNN, CUDA and Hugging Face.
 _OTHERS = {
     *("AURICLE_SUPERVISED", "AURICLE_MODELS", "HOME", "TMPDIR", "MALLOC_ARENA_MAX"),
     *("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PIP_RESUME_RETRIES"),
@@ -46,7 +46,7 @@ def names_set_in(source: str) -> set[str]:
     return {text for text in texts if isinstance(text, str) and _VARIABLE.fullmatch(text)}
 
 
-# Written like variables: data types of safetensors.
+# They look like variables: data types of safetensors.
 _NO_VARIABLES = {"F8_E4M3", "F8_E5M2"}
 
 
@@ -67,7 +67,7 @@ def has(path: Path, text: bytes) -> bool:
 
 
 def in_dynamo(name: str) -> bool:
-    """Rust's strings stand side by side, so where a name ends cannot be seen."""
+    """Rust stores its strings without separators, so the end of a name cannot be seen."""
     return has(packages() / "dynamo/_core.abi3.so", name.encode())
 
 
@@ -81,7 +81,7 @@ def in_vllm(name: str) -> bool:
 
 
 def in_ucx(name: str) -> bool:
-    """UCX puts names together: `UCX_`, the prefix of a table such as `TCP_`, and the entry's."""
+    """UCX composes its names: `UCX_`, a table's prefix such as `TCP_`, and the entry's name."""
     entry = name.removeprefix("UCX_").removeprefix("TCP_").removeprefix("CUDA_IPC_").encode()
     kinds = ("libuc[pst]-*.so*", "ucx/libuct_cuda.so*")
     libraries = [path for kind in kinds for path in packages().glob(f"nixl_cu*.libs/{kind}")]

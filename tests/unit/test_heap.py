@@ -1,4 +1,4 @@
-"""Memory that a process needs no more goes back to the operating system."""
+"""A process returns unused memory to the operating system."""
 
 import subprocess
 import sys

@@ -53,7 +53,7 @@ def test_files_that_may_hold_secrets_are_not_sent_to_the_builder() -> None:
 
 @pytest.fixture
 def building(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The scripts are not a package, as they run on any Python."""
+    """The scripts are not a package, because they must run with any Python."""
     monkeypatch.syspath_prepend(ROOT / "deploy/docker")
     return importlib.import_module("building")
 
@@ -75,7 +75,7 @@ def test_pip_is_set_in_the_build_as_on_this_machine(
     written = building.as_file(settings)
     assert f"extra-index-url = file://{packages}/simple\n    https://one.test\n" in written
     assert written.startswith("[global]\n")
-    # The packages next to an index, and only folders of this machine.
+    # The folders include the packages next to the index, and all exist on this machine.
     assert {tmp_path, packages} <= set(building.folders(settings))
     assert all(folder.exists() for folder in building.folders(settings))
 

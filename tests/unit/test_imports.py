@@ -1,4 +1,4 @@
-"""Every import of an environment is tried, and failures are classified."""
+"""Every import of an environment is tested, and failures are classified."""
 
 from __future__ import annotations
 

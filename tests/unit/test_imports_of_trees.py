@@ -1,4 +1,4 @@
-"""How server, shared test code, models, benchmarks and tests may import each other."""
+"""Permitted imports between server, shared test code, models, benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.structure import PACKAGES, foreign_private_names, imports, modules
 
 pytestmark = pytest.mark.unit
-# Which of the packages each may import.
+# The packages that each package may import.
 MAY_IMPORT = {
     "auricle": set[str](),
     "auricle_testing": {"auricle"},
@@ -32,16 +32,16 @@ def test_a_package_imports_only_those_below_it(package: str) -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Names of packages are left out: whoever imports a module imports those around it."""
+    """Names of packages are left out: importing a module imports the packages around it."""
     packages = {name for name, path in modules().items() if path.name == "__init__.py"}
     graph = {
         name: (imports(path) & modules().keys()) - {name} - (packages - {name})
         for name, path in modules().items()
     }
-    TopologicalSorter(graph).prepare()  # raises CycleError naming the circle
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
 
 
 def test_no_module_takes_a_private_name_from_another() -> None:
-    """That a test shortens a wait of a module by `monkeypatch.setattr` is left out."""
+    """`monkeypatch.setattr` is exempt: tests use it to shorten the waits of a module."""
     found = {name: foreign_private_names(name) for name in modules()}
     assert not {name: names for name, names in found.items() if names}

@@ -1,4 +1,4 @@
-"""docs/observability.md names every metric there is, and none that is not."""
+"""docs/observability.md names every metric, and only existing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of our gRPC services equal protos/, and the published clients', as published."""
+"""Our gRPC services' messages equal protos/ and the messages of the published clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_numbers_and_types_are_those_that_rivas_client_sends() -> None:
 
 
 def test_numbers_and_types_are_those_that_tritons_client_sends() -> None:
-    """Of its interface we have a part: all of it is as published."""
+    """We implement a part of its interface; all of that part is as published."""
     if importlib.util.find_spec("tritonclient") is None:
         pytest.skip("run make setup-dev")
     asked = subprocess.run(
@@ -74,7 +74,7 @@ def test_numbers_and_types_are_those_that_tritons_client_sends() -> None:
 
 
 def shape(file: FileDescriptorProto) -> dict[str, Any]:
-    """Everything that is on the wire."""
+    """Everything that affects the encoding."""
     return {
         "package": file.package,
         "messages": {m.name: message_shape(m) for m in file.message_type},

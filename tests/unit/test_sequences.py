@@ -19,7 +19,7 @@ def _loaded() -> ModuleType:
     spec = importlib.util.spec_from_file_location("sequences", ROOT / "deploy/site/sequences.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["sequences"] = module  # its dataclasses ask for it
+    sys.modules["sequences"] = module  # its dataclasses look it up
     spec.loader.exec_module(module)
     return module
 

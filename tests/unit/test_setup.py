@@ -25,7 +25,7 @@ def lock(name: str) -> list[str]:
 
 @pytest.fixture
 def only_what_the_command_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps pip from the indexes and proxies of the machine that runs the tests."""
+    """Keeps the machine's own indexes and proxies out of pip's configuration."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -44,7 +44,7 @@ def test_comments_and_empty_lines_of_a_lock_are_no_requirements() -> None:
 
 
 def test_the_build_for_cuda_is_not_replaced_by_one_for_cpus() -> None:
-    """pip takes 2.13.0+cpu for 2.13.0, and prefers it where it finds both."""
+    """pip accepts 2.13.0+cpu for 2.13.0, and prefers it if it finds both."""
     assert exact("torch==2.13.0") == "torch===2.13.0"
     assert exact("torchvision==0.28.0") == "torchvision===0.28.0"
     assert exact("torch==2.13.0+cpu") == "torch==2.13.0+cpu"
@@ -97,7 +97,7 @@ def test_fetched_packages_are_counted_once_however_pip_got_them() -> None:
 
 
 def test_a_wheel_in_a_folder_is_found() -> None:
-    """Installing it may take longer than looking for it may."""
+    """Installing it may take longer than the limit for looking for it."""
     progress = seen(1, "Looking in links: /wheels\nProcessing /wheels/torch-2+cpu-cp311.whl\n")
     assert progress.found
 

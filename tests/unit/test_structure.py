@@ -35,7 +35,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-# The same inside the frontend.
+# The same within the frontend.
 FRONTEND_LAYERS = (
     ("audio", "metrics", "capabilities", "server_capabilities"),
     ("link",),
@@ -159,12 +159,12 @@ def test_each_large_library_is_imported_in_one_place(library: str, homes: tuple[
 
 
 def test_every_imported_library_is_a_direct_requirement() -> None:
-    """A library that only comes with another one may go with it: most come with vLLM, too."""
+    """A transitive dependency may disappear with the library that needs it, for example vLLM."""
     base = (ROOT / "requirements/base.in").read_text()
     named = {_normal(line.partition("==")[0]) for line in base.splitlines() if line[:1] != "#"}
     packages = packages_distributions()
     tops = {name.partition(".")[0] for path in FILES for name in imports(path)}
-    # With vLLM, with GPUs, and with the extra for microphones.
+    # The requirements with vLLM, with GPUs, and with the extra for microphones.
     elsewhere = {"vllm", "setproctitle", "pynvml", "sounddevice"}
     lacking = {
         library
@@ -179,7 +179,7 @@ def _normal(package: str) -> str:
 
 
 def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
-    """Everything else of the worker uses the protocol `Engine`, and no engine imports another."""
+    """The rest of the worker uses the protocol `Engine`, and no engine imports another."""
     homes = [path.parent.name for path in (PACKAGE / "workers/pd").glob("*/start.py")]
     assert len(homes) == 2
     users = {
@@ -198,7 +198,7 @@ def test_files_have_at_most_600_lines() -> None:
 
 
 def test_no_two_public_classes_have_one_name() -> None:
-    """A name has one meaning; the client library, which has users of its own, is apart."""
+    """Each name has one meaning; the client library is exempt, because it has users of its own."""
     names = Counter(
         node.name
         for path in FILES
@@ -226,14 +226,14 @@ def test_pure_modules_have_no_effects(file: str) -> None:
     assert not tops & EFFECTS
 
 
-# What these raise ends a process at its start, or is seen by operators only.
+# Their errors end a process at its start, or only operators see them.
 NOT_FOR_CLIENTS = {"SettingsError", "CheckpointError", "ProcessFailed", "SystemExit"}
 SERVING = ("audio", "dynamo", *COMPONENTS)
 TOOLS = ("planner", "dynamo_frontend")
 
 
 def foreign_words(tree: ast.AST, ours: set[str]) -> list[int]:
-    """Lines that copy the message of another library's exception into an error of ours."""
+    """Lines that copy the message of another library's exception into one of our errors."""
     found = []
     for handler in (n for n in ast.walk(tree) if isinstance(n, ast.ExceptHandler) and n.name):
         caught = {n.id for n in ast.walk(handler.type or ast.Pass()) if isinstance(n, ast.Name)}
@@ -249,7 +249,7 @@ def foreign_words(tree: ast.AST, ours: set[str]) -> list[int]:
 
 
 def says(node: ast.AST, name: str) -> bool:
-    """Whether a node turns the exception itself, not a call of ours on it, into text."""
+    """Whether a node converts the exception to text; the result of a call on it is permitted."""
     if isinstance(node, ast.FormattedValue):
         return isinstance(node.value, ast.Name) and node.value.id == name
     return (

@@ -107,8 +107,7 @@ async def test_who_does_not_ask_for_words_gets_none(server: Server) -> None:
 
 
 async def test_deepgrams_final_results_wait_for_the_aligner_if_they_are_to(server: Server) -> None:
-    """The segments are the same as in our own protocol with `partials`, which Deepgram's client
-    requests."""
+    """The segments equal those in our own protocol with `partials`, as Deepgram's clients use."""
     own = await streamed(server, SPEECH, words=True)
     expected = [
         (word.start_ms, word.end_ms, word.word.lower())

@@ -1,4 +1,4 @@
-"""A process that served is started again at once; one that keeps dying early waits longer."""
+"""A process that has served is restarted at once; one that repeatedly dies early waits longer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_moments_between_two_deaths_do_not() -> None:
 
 
 def test_what_takes_long_to_start_must_last_as_long() -> None:
-    """Otherwise the machine would be busy with its starts."""
+    """Otherwise its starts would keep the machine busy."""
     assert pauses(25.0, 25.0, start_seconds=40.0) == [0.0, 1.0]
     assert pauses(40.0, 40.0, start_seconds=40.0) == [0.0, 0.0]
 

@@ -1,4 +1,4 @@
-"""A taken port or a directory that cannot be written is found before anything starts."""
+"""A taken port or an unwritable directory is detected before any process starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    # Below 32768, as Dynamo requires of a system port, and apart from ports of other tests.
+    # Below 32768, as Dynamo requires of a system port, and distinct from ports of other tests.
     with socket.socket() as listener:
         for port in range(19_000, 20_000, 2):
             try:
@@ -89,7 +89,7 @@ def test_enough_inotify_instances_or_another_discovery_are_no_error(
 def test_dynamos_error_about_too_many_files_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     error = Exception("Internal filesystem error: Too many open files (os error 24)")
     few_instances(monkeypatch, 2)
-    assert explained(error) is error  # it was something else
+    assert explained(error) is error  # another cause
     few_instances(monkeypatch, 1)
     assert "fs.inotify.max_user_instances" in str(explained(error))
     other = Exception("Unavailable")
@@ -119,7 +119,7 @@ def test_a_discovery_directory_is_private_whatever_the_umask(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("mode", [0o755, 0o701, 0o770, 0o1777])
 def test_a_directory_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
-    """It may be used by others, so it is not changed."""
+    """Others may use it, so its permissions are not changed."""
     given = tmp_path / "discovery"
     given.mkdir()
     (given / "of another user").touch()
@@ -134,7 +134,7 @@ def test_a_directory_that_others_can_read_or_write_is_refused(tmp_path: Path, mo
 def test_an_own_discovery_directory_that_others_can_read_is_closed(
     tmp_path: Path, left: str | None
 ) -> None:
-    """Versions before made it readable."""
+    """Earlier versions made it readable."""
     given = tmp_path / "discovery"
     given.mkdir()
     if left is not None:

@@ -21,13 +21,13 @@ from auricle.process.needs import Need, checkpoint, imports
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
-# Only environments for GPUs have the first two; the last has a substitute.
+# Only environments for GPUs have the first two; the last one has a substitute.
 OPTIONAL = {"pynvml", "torch.nn.attention.varlen", "websockets.speedups"}
 
 
 @pytest.fixture(autouse=True)
 def environment() -> Iterator[None]:
-    """A check sets variables, as a component does; they must not stay."""
+    """A check sets variables, like the component; this restores them."""
     before = dict(os.environ)
     yield
     os.environ.clear()
@@ -50,7 +50,7 @@ def names(node: ast.AST) -> list[str]:
 
 
 def imported(tree: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
-    """Yield modules, and whether they are imported when a function is called."""
+    """Yield the imported modules, and whether the import is inside a function."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
@@ -59,7 +59,7 @@ def imported(tree: ast.AST, late: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 def late_libraries(main: str) -> set[str]:
-    """Modules of libraries that nothing which `main` leads to imports before it needs them."""
+    """Library modules that only late imports load, among the modules that `main` reaches."""
     waiting, seen = [main], set[str]()
     found: set[tuple[str, bool]] = set()
     while waiting:
@@ -89,7 +89,7 @@ def settings_of(name: str) -> CommonSettings:
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_what_a_component_imports_late_is_looked_at(name: str) -> None:
-    """Otherwise a session or a deployment would find the missing module."""
+    """Otherwise the missing module would be found only by a session or in a deployment."""
     main = f"{component.PACKAGES[name]}.main"
     looked_at = modules_of(needs_of(name, settings_of(name)))
     assert looked_at[0] == main

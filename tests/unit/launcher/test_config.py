@@ -1,4 +1,4 @@
-"""A wrong key or value names itself and the file."""
+"""The error for a wrong key or value names it and the file."""
 
 from pathlib import Path
 

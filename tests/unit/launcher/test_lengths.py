@@ -1,4 +1,4 @@
-"""A prompt and an answer that would not fit are found before anything starts."""
+"""A prompt and an answer that would not fit are detected before any process starts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def graph(max_model_len: int, **common: object) -> dict[str, CommonSettings]:
 def test_the_longest_segment_is_audio_answer_and_context() -> None:
     geometry = read_config(DEMO).geometry
     settings = ProcessorSettings(max_segment_seconds=24, context_tokens=100)
-    # Three windows; 8 tokens a second and 16; 200 characters of text before; the template.
+    # Three windows; 8 and 16 tokens a second; 200 characters of context; the template.
     expected = 3 * geometry.window_embeddings + 8 * 24 + 16 + 100 + 200 + 64
     assert longest(settings, geometry) == expected
 

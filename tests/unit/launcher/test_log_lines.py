@@ -1,4 +1,4 @@
-"""Where logs are JSON, everything a process writes becomes one object per line."""
+"""With JSON logs, all output of a process becomes one object per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A setting may name a model: its folder, and the error if it was not pulled."""
+"""A setting may name a model; it resolves to a folder, or to an error if it was not pulled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ctranslate2 import ctranslate2_folder
 
 pytestmark = pytest.mark.unit
 DEMO = ROOT / "models/demo"
-# What whisper-base asks of settings, as configs/whisper.yaml has it.
+# The settings that whisper-base requires, as in configs/whisper.yaml.
 LIMITS = [
     "--Common.max_segment_seconds=28",
     "--Common.context_characters=0",
@@ -34,7 +34,7 @@ LIMITS = [
 
 @pytest.fixture(autouse=True)
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of models, and another one to be in."""
+    """An empty folder of models, and another working directory."""
     folder, here = tmp_path / "models", tmp_path / "here"
     here.mkdir()
     monkeypatch.setenv(store.ENVIRONMENT, str(folder))
@@ -50,7 +50,7 @@ def ctranslate2(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def put(name: str, checkpoint: Path = DEMO) -> Path:
-    """Have a model in the folder of models, as if it had been pulled."""
+    """Create a model in the folder of models, as if it had been pulled."""
     with store.unfinished(name) as work:
         shutil.copytree(checkpoint, work / "files")
         return store.finish(work / "files", name, "a test")

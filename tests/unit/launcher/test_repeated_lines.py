@@ -1,4 +1,4 @@
-"""Lines that a process's Rust code logs over and over are counted and summed up."""
+"""Lines that a process's Rust code logs repeatedly are counted and summarized."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCEPT = (
 
 
 class Board:
-    """A log, and a clock that stands still."""
+    """A log, and a stopped clock."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Requests for replicas: every interface has a bound, and its refusal names it."""
+"""Requests for replicas: every interface has a bound, which its error message states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BILLION = 10**9
 
 
 class Pools:
-    """A supervisor as its control server uses it."""
+    """A supervisor for its control server."""
 
     def __init__(self) -> None:
         self.wanted = {"EncodeWorker": 1, "PdWorker": 1}

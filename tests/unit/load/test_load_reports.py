@@ -1,4 +1,4 @@
-"""Reports of load: counted in workers, gathered where decisions are made."""
+"""Load reports: measured in workers, collected where decisions are made."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_worker_that_is_silent_is_gone_and_one_that_drains_is_not_ready() -> N
     board.worker(worker(2, draining=True))
     seen = board.pool("pd_worker", 1)
     assert seen.ready == 0
-    assert seen.load == pytest.approx(0.3)  # its work is still work
+    assert seen.load == pytest.approx(0.3)  # its work still counts
 
 
 def test_refusals_are_an_endless_response() -> None:
@@ -207,7 +207,7 @@ def test_of_workers_as_empty_the_one_with_most_of_the_prompt_is_taken() -> None:
     loads.update(worker(2, slots_used=4.0))
     loads.update(worker(3, slots_used=2.0))
     assert loads.best((1, 2, 3), {}, {2: 320, 3: 64}) == 2
-    assert loads.best((1, 3), {}, {2: 320}) == 1  # whoever holds it is gone
+    assert loads.best((1, 3), {}, {2: 320}) == 1  # the instance that holds it is gone
 
 
 def test_no_prompt_is_worth_a_worker_that_is_much_fuller() -> None:
@@ -216,7 +216,7 @@ def test_no_prompt_is_worth_a_worker_that_is_much_fuller() -> None:
     loads.update(worker(2, slots_used=13.0))
     assert loads.best((1, 2), {}, {2: 320}) == 1
     loads.update(worker(1, slots_used=13.0))
-    loads.update(worker(2, slots_used=15.0))  # nearly full, and would refuse
+    loads.update(worker(2, slots_used=15.0))  # nearly full, and would reject
     assert loads.best((1, 2), {}, {2: 320}) == 1
 
 
@@ -234,7 +234,7 @@ def test_a_worker_that_falls_silent_gets_nothing_new_while_others_answer() -> No
     clock.now += 7.0  # more than three intervals
     loads.update(worker(2, slots_used=12.0))
     assert loads.open([1, 2]) == [2]
-    assert loads.open([1]) == [1]  # the only one
+    assert loads.open([1]) == [1]  # the only one left
     loads.update(worker(1))
     assert loads.open([1, 2]) == [1, 2]
 
@@ -250,7 +250,7 @@ def test_one_that_never_reported_is_new_for_three_intervals_only() -> None:
 
 
 def test_if_nobody_reports_any_more_it_is_the_reports_that_are_lost() -> None:
-    """Or this process hung, and has not read them yet."""
+    """Alternatively, this process hung and has not read them yet."""
     clock = Clock()
     loads = WorkerLoads(clock)
     loads.update(worker(1))

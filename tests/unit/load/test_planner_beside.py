@@ -1,4 +1,4 @@
-"""Optional pools: sized by demand, and empty without it."""
+"""Optional pools: sized by demand, and empty without demand."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_pool_is_emptied_when_nobody_asks_any_more_whatever_was_forecast() -> 
     assert pool.replicas >= 3
     emptied = pool.idle(6)
     assert emptied[-1] == 0
-    # A client that comes right after need not wait for the cool-down.
+    # A client that arrives right afterwards need not wait for the cool-down.
     assert pool.step(0.0).why == "asked"
 
 
@@ -128,7 +128,7 @@ LOADS = st.lists(st.floats(0.0, 30.0), min_size=30, max_size=60)
 @hypothesis(max_examples=20)
 @given(LOADS, st.randoms(use_true_random=False))
 def test_pools_of_text_are_sized_as_if_there_were_no_others(loads: list[float], dice: Any) -> None:
-    """Whatever is asked of the others, and however late these are."""
+    """This must hold for any demand for the others and any lateness of them."""
     alone, together = plan("encode_worker", "pd_worker"), plan()
     sizes: dict[str, int] = dict.fromkeys(("encode_worker", "pd_worker"), 1)
     for step, load in enumerate(loads):
@@ -184,7 +184,7 @@ def processor(instance: int, sessions: int, speech_seconds: float) -> ProcessorL
 def test_demand_is_what_all_processors_were_asked_in_the_last_step() -> None:
     clock = Clock(1000.0)
     board = LoadBoard(PROFILE, 4.0, clock)
-    for seconds in (40.0, 0.0, 10.0):  # the first is too old
+    for seconds in (40.0, 0.0, 10.0):  # the first one is too old
         clock.now += 3.0
         board.processor(processor(1, 1, seconds))
     board.processor(processor(2, 1, 7.0))
@@ -204,14 +204,14 @@ def test_a_pool_counts_as_asked_for_until_it_was_idle_for_long() -> None:
     assert board.in_demand("align_worker") and board.in_demand("align_encode_worker")
     clock.now += 1.0
     assert not board.in_demand("align_worker")
-    assert board.in_demand("pd_worker")  # whatever happens
+    assert board.in_demand("pd_worker")  # for any load
 
 
 # ── the planner's service ───────────────────────────────────────────────────
 
 
 class Pools:
-    """A connector; `acts` as the launcher's connector does."""
+    """A connector; `acts` has the meaning of the launcher's connector."""
 
     acts = True
 
@@ -265,7 +265,7 @@ async def test_a_pool_without_a_worker_is_sized_by_what_is_asked_of_it() -> None
     board, pools = LoadBoard(PROFILE, STEP), Pools(align_worker=0, pd_worker=0)
     board.processor(processor(1, 3, 24.0))
     await service(board, pools)._step()
-    assert pools.now == {"align_worker": 3, "pd_worker": 0}  # of the other nothing is known
+    assert pools.now == {"align_worker": 3, "pd_worker": 0}  # the other pool is unobserved
 
 
 # ── settings and profile ────────────────────────────────────────────────────

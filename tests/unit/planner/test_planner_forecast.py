@@ -12,7 +12,7 @@ from auricle.planner.forecast import Forecast, ForecastSettings
 from auricle.planner.plan import Plan, pool_plan
 
 pytestmark = pytest.mark.unit
-STEP, DAY = 600.0, 144  # ten minutes: days pass quickly
+STEP, DAY = 600.0, 144  # ten minutes, so that days are short
 SETTINGS = ForecastSettings(step_seconds=STEP, lead_steps=3)
 
 
@@ -33,7 +33,7 @@ def test_a_morning_is_foreseen_once_it_has_been_seen() -> None:
     second = learnt(DAY + 47)
     assert second.seasonal
     assert second.most(3) == pytest.approx(10.0, rel=0.15)
-    assert learnt(DAY + 30).most(3) < 3.0  # and not before its time
+    assert learnt(DAY + 30).most(3) < 3.0  # and not too early
 
 
 def test_a_line_is_followed_but_not_for_ever() -> None:
@@ -78,7 +78,7 @@ def test_before_anything_was_seen_there_is_nothing_to_expect() -> None:
 
 
 def test_what_is_there_already_asks_nothing_of_the_margin() -> None:
-    """A demand that dips for a moment is forecast too low, but the pool is large enough."""
+    """A short dip in demand makes the forecast too low, but the pool is still large enough."""
     forecast = Forecast(SETTINGS)
     for step in range(400):
         forecast.learn(5.0 if step % 8 == 0 else 10.0 - step / 1000)

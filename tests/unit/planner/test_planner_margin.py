@@ -1,4 +1,4 @@
-"""The margin over a forecast: as large as the misses require, bounded by observed errors."""
+"""The margin over a forecast: as large as the misses require, bounded by the observed errors."""
 
 from __future__ import annotations
 

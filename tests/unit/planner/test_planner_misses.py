@@ -1,4 +1,4 @@
-"""Which pool learns from sessions that found no worker, and how many may find none."""
+"""Sessions without a worker: the pool that learns from them, and their permitted number."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_rising_load_is_met_before_it_is_there() -> None:
     pool.steps(4.0, 20)
     for n in range(1, 20):
         pool.step(4.0 + 0.2 * n)
-    # A worker asked for now serves in three steps: 0.6 more by then.
+    # A worker that is ordered now serves in three steps; demand will be 0.6 higher then.
     assert pool.replicas >= math.ceil(4.0 + 0.2 * 19 + 0.5)
 
 
@@ -191,7 +191,7 @@ def test_a_capacity_that_the_profile_promises_too_high_is_learnt_from_the_first_
     pool = Pool(replicas=5)
     pool.steps(4.5, 20)
     assert pool.replicas == 5
-    # They do no more than four workers' work, and everybody waits.
+    # They complete no more than four workers' work, and all sessions wait.
     pool.step(4.0, response=0.3)
     pool.step(4.0, response=0.3)
     decision = pool.step(4.0, response=0.3)
@@ -243,7 +243,7 @@ def test_sessions_from_idle_and_back_order_no_worker_that_they_do_not_need(
     pool = Pool(replicas=1, maximum=8)
     for load in [0.0] * idle_steps + rising + there + rising[::-1]:
         pool.step(load)
-    # Demand within a twentieth of a whole number of workers is that number; see _ROUNDING.
+    # Demand within a twentieth of a whole number of workers is rounded to it; see _ROUNDING.
     assert max(pool.sizes) == max(1, math.ceil(cost * sessions - 0.05))
     pool.steps(0.0, 40)
     assert pool.replicas == 1

@@ -1,4 +1,4 @@
-"""The alert rules are of metrics that exist, and each is explained."""
+"""The alert rules use existing metrics, and each rule is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batching: what waited together runs together, and one bad job is alone."""
+"""Batching: jobs that waited together run together, and a bad job fails alone."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.unit
 
 
 class Device:
-    """Doubles numbers; refuses 13; `gate` holds a pass back."""
+    """Doubles numbers; rejects 13; `gate` delays a pass."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []

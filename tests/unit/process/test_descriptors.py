@@ -1,4 +1,4 @@
-"""File descriptors: as many as the system grants, and no more connections than that allows."""
+"""The limit of file descriptors is raised to the system's maximum, and bounds the connections."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ async def test_a_lost_device_ends_the_process_before_anything_else_calls_it(
         (8, False, 0, 8),
         (8, False, 1, 7),
         (8, True, 1, 4),
-        (1, True, 0, 1),  # otherwise recordings would never be served there
+        (1, True, 0, 1),  # otherwise it would never serve recordings
     ],
 )
 def test_a_full_worker_refuses(places: int, background: bool, kept: int, free: int) -> None:

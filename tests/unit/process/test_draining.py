@@ -1,4 +1,4 @@
-"""Draining: no new work, held work may end, and no wait is endless."""
+"""Draining: no new work, accepted work may end, and every wait is bounded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_segment_is_open_on_a_pd_worker_from_its_first_partial_to_its_final() 
     segments.decoded("a", final=True)
     assert len(segments) == 1
     clock.now = 20.0
-    assert len(segments) == 0  # it is gone, or decodes elsewhere
+    assert len(segments) == 0  # it has ended, or decodes on another worker
 
 
 async def test_a_segment_stays_on_a_pd_worker_that_drains_and_the_next_goes_elsewhere() -> None:
@@ -66,7 +66,7 @@ async def test_a_segment_stays_on_a_pd_worker_that_drains_and_the_next_goes_else
     first = await placement.instance()
     pool.loads.update(worker(first, draining=True))
     assert await placement.instance() == first
-    placement.leave()  # as at a segment's end
+    placement.leave()  # as at the end of a segment
     assert await placement.instance() != first
 
 
@@ -87,7 +87,7 @@ def test_a_frontend_that_goes_lets_nobody_in_and_cuts_only_at_the_end() -> None:
         with pytest.raises(Overloaded, match="shutting down"), admission.slot("a"):
             pass
         clock.now = 9.0
-        admission.begin_drain(10.0)  # asked again: nothing is put off
+        admission.begin_drain(10.0)  # repeated: the deadline stays
         assert (
             admission.draining
             and admission.must_end(lambda: True)
@@ -119,7 +119,7 @@ def test_sessions_are_asked_to_look_for_as_long_as_the_frontend_goes() -> None:
 
 
 def test_a_gate_that_rests_can_be_followed_by_another_without_a_gap() -> None:
-    """Audio given to two gates, the second from where the first rested, is released once."""
+    """Audio passed to two gates, the second from where the first is idle, is released once."""
     speech, silence = [0.9] * 40, [0.01] * 40
     probabilities = [*silence, *speech, *silence, *speech, *silence]
     audio = np.arange(len(probabilities) * VAD_FRAME, dtype=np.int16)

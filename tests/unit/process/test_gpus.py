@@ -25,7 +25,7 @@ L4 = Gpu("NVIDIA L4", 24 * GIB)
 
 
 class NVMLError(Exception):
-    """As `pynvml` has it."""
+    """The same as in `pynvml`."""
 
 
 class NVMLError_LibraryNotFound(NVMLError):  # noqa: N801 - its name
@@ -86,7 +86,7 @@ def test_a_driver_describes_its_gpus(installed: pytest.MonkeyPatch) -> None:
 
 
 def test_a_gpu_that_does_not_answer_hides_no_other(installed: pytest.MonkeyPatch) -> None:
-    without_memory = Gpu("NVIDIA GB10", None)  # it uses the machine's
+    without_memory = Gpu("NVIDIA GB10", None)  # it uses the machine's memory
     library = Library(NVMLError("GPU is lost"), H100, without_memory)
     installed.setitem(sys.modules, "pynvml", library)
     found = read_management()
@@ -115,6 +115,6 @@ def test_the_gpus_of_a_process_are_those_it_sees() -> None:
     assert visible([H100, L4], "1") == [L4]
     assert visible([H100, L4], "1, 0") == [L4, H100]
     assert visible([H100], "") == []
-    assert visible([H100], "GPU-8f6d") == [H100]  # by UUID: all are of a kind
+    assert visible([H100], "GPU-8f6d") == [H100]  # by UUID: all GPUs are of one kind
     assert described([H100, L4, H100]) == "2 x NVIDIA H100 80GB HBM3, 1 x NVIDIA L4"
     assert described([]) == ""

@@ -1,4 +1,4 @@
-"""Processes that give way, on a kernel that shares cores among processes or among sessions."""
+"""Processes with a lower priority, on a kernel that shares cores among processes or sessions."""
 
 from __future__ import annotations
 

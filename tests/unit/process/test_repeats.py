@@ -1,4 +1,4 @@
-"""A line that is logged again and again is counted, and summed up."""
+"""A line that is logged repeatedly is counted and summarized."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_kinds_are_counted_apart_and_news_may_be_more(log: Log) -> None:
 
 
 def test_a_message_without_a_template_cannot_fill_memory(log: Log) -> None:
-    """Its values are in the message, so each would be a kind of its own."""
+    """Its values are part of the message, so each message would be counted separately."""
     for number in range(5_000):
         logging.getLogger("some.where").warning(f"client {number} sent " + "garbage" * 50)
     assert len(log.repeats._counts) <= 501

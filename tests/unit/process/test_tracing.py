@@ -1,4 +1,4 @@
-"""Spans say which service they are of, as collectors expect it."""
+"""Spans state their service, as collectors expect it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_component_is_a_service_of_its_own(component: str, service: str) -
             self.end_headers()
 
         def log_message(self, *_arguments: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

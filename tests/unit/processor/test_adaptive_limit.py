@@ -1,4 +1,4 @@
-"""How many sessions a machine carries, learnt from how late their text is."""
+"""The capacity of a machine in sessions, learnt from the lateness of their text."""
 
 import statistics
 
@@ -14,18 +14,18 @@ TARGET = 0.3
 
 
 def tail(sessions: float, number: float, unloaded: float) -> Tail:
-    """A queue's law for a machine that `number` sessions would keep busy all the time."""
+    """The tail of a queue on a machine that `number` sessions would keep fully busy."""
     seconds = unloaded / max(0.01, 1 - sessions / number)
     return Tail(0.7 * seconds, seconds)
 
 
 def late(times: float) -> Tail:
-    """So many times as late as text may be."""
+    """Text that is `times` as late as permitted."""
     return Tail(times * TARGET, 1.2 * times * TARGET)
 
 
 def learnt(number: float, unloaded: float, seconds: int = 300) -> AdaptiveLimit:
-    """A limit that was full all the time, on such a machine."""
+    """A limit that was always reached, on such a machine."""
     limit = AdaptiveLimit(TARGET)
     for _ in range(5 * seconds):
         sessions = min(limit.carried, number * 0.99)
@@ -105,7 +105,7 @@ def test_nobody_is_let_in_while_text_is_late_and_somebody_as_soon_as_it_is_not()
 
 
 def test_while_text_is_late_the_limit_falls_to_what_is_there() -> None:
-    """Otherwise a machine that became slower would be filled again as soon as it keeps up."""
+    """Otherwise a machine that became slower would be filled again as soon as it catches up."""
     limit = learnt(100, 0.03)
     limit.observe(40, late(2), 0.5)
     assert limit.carried <= 40
@@ -114,7 +114,7 @@ def test_while_text_is_late_the_limit_falls_to_what_is_there() -> None:
 def test_a_machine_that_became_slower_is_not_filled_again() -> None:
     limit = learnt(100, 0.03)
     sessions = 80.0
-    while sessions > 35:  # half as fast; no session comes, and some end
+    while sessions > 35:  # half as fast; no session arrives, and some end
         limit.observe(sessions, late(2), 1.0)
         sessions -= 2
     for _ in range(30):
@@ -131,7 +131,7 @@ def test_near_the_aim_it_moves_by_less_than_a_session_in_a_second() -> None:
 
 
 def test_it_does_not_fall_far_below_the_sessions_there_are() -> None:
-    """They leave as they end; a limit that fell on meanwhile would let the machine run empty."""
+    """Sessions leave only when they end; if the limit kept falling, the machine would run idle."""
     limit = learnt(100, 0.03)
     for _ in range(60):
         limit.observe(80, late(0.95), 1.0)
@@ -150,7 +150,7 @@ def test_a_bad_moment_with_few_sessions_keeps_nobody_out_for_long(sessions: int)
 
 
 def test_one_session_alone_that_is_late_keeps_nobody_out() -> None:
-    """Such as the first one after the start, whose chunks warm the machine up."""
+    """For example the first one after the start, whose chunks warm up the machine."""
     limit = AdaptiveLimit(TARGET)
     for _ in range(60):
         limit.observe(1, late(2), 0.5)

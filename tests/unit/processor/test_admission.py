@@ -30,7 +30,7 @@ class Carries(AdaptiveLimit):
 
 
 class Door:
-    """An admission on a clock of its own, and the sessions that have begun."""
+    """An admission with a clock of its own, and the sessions that have begun."""
 
     def __init__(self, limit: AdaptiveLimit | None, most: int = 100) -> None:
         self.clock = Clock()
@@ -48,7 +48,7 @@ class Door:
         return session
 
     def crowd(self, size: int, client: str = "") -> int:
-        """So many come at once; returns how many were let in and have begun."""
+        """This number of clients arrives at once; returns how many were admitted and have begun."""
         let_in = 0
         for _ in range(size):
             with suppress(Overloaded):
@@ -62,7 +62,7 @@ class Door:
             self.admission.observe()
 
     def speak(self, late: float, seconds: float = 5.0) -> None:
-        """Chunks that are so late, for some time."""
+        """Report chunks with this lateness, for some time."""
         for _ in range(int(seconds)):
             self.clock.now += 1.0
             for _ in range(20):
@@ -115,7 +115,7 @@ def test_while_text_is_late_nobody_else_is_let_in() -> None:
 
 
 def test_nobody_is_refused_for_the_sake_of_sessions_that_have_ended() -> None:
-    """Such as after a worker was killed under the only sessions."""
+    """For example after a worker died that had the only sessions."""
     door = Door(AdaptiveLimit(TARGET))
     door.crowd(4)
     door.speak(late=2 * TARGET)
@@ -149,7 +149,7 @@ def test_a_session_that_says_nothing_lends_its_place_and_teaches_nothing() -> No
     door = Door(carries)
     for _ in range(5):
         door.begin(speaking=False)
-    assert door.crowd(1) == 0  # they may be about to speak
+    assert door.crowd(1) == 0  # they may begin to speak
     door.pass_seconds(11)
     assert (door.admission.active, carries.observed) == (0, 0)
     assert door.crowd(9) == 5
@@ -175,12 +175,12 @@ def test_who_was_let_in_counts_before_it_has_begun() -> None:
     for _ in range(3):
         door.admission.admit(uuid.uuid4().hex)
     assert door.crowd(1) == 0
-    door.clock.now += 3.0  # they do not come
+    door.clock.now += 3.0  # they do not return
     assert door.crowd(1) == 1
 
 
 def test_who_was_let_in_and_leaves_at_once_counts_no_longer() -> None:
-    """Clients that connect and close must not keep others out."""
+    """Clients that connect and close must not exclude others."""
     admission = Door(Carries(3)).admission
     for name in ("a", "b", "c"):
         admission.admit(name)
@@ -198,7 +198,7 @@ def test_a_session_that_begins_uses_up_its_own_admission() -> None:
     admission.admit("b")
     with admission.live("b"):
         admission.withdraw("a")
-        admission.withdraw("b")  # has begun, so it counts until it ends
+        admission.withdraw("b")  # it has begun, so it counts until it ends
         admission.admit("c")
         admission.admit("d")
         with pytest.raises(Overloaded):
@@ -206,7 +206,7 @@ def test_a_session_that_begins_uses_up_its_own_admission() -> None:
 
 
 def test_the_more_are_refused_the_later_they_are_to_come_again() -> None:
-    """Handshakes of those who wait cost those who are served."""
+    """Handshakes of waiting clients slow down the sessions being served."""
     door = Door(Carries(1))
     door.begin()
     waits = [retry_after(door, "") for _ in range(100)]
@@ -216,7 +216,7 @@ def test_the_more_are_refused_the_later_they_are_to_come_again() -> None:
 
 
 def test_one_client_that_connects_again_and_again_keeps_nobody_out() -> None:
-    """A dozen handshakes without a session are not a dozen sessions for another client."""
+    """A dozen handshakes without a session do not count as a dozen sessions for another client."""
     door = Door(Carries(8))
     let_in = 0
     for _ in range(12):
@@ -234,7 +234,7 @@ def test_one_client_that_is_refused_again_and_again_makes_others_wait_hardly_lon
     hammer = [retry_after(door, "hammer") for _ in range(1_000)]
     assert hammer[-1] == 30.0
     assert retry_after(door, "witness") <= alone + 2.0
-    assert door.admission.waiting <= 66  # nor does it look like a thousand clients to the planner
+    assert door.admission.waiting <= 66  # the planner does not see a thousand clients either
 
 
 def test_many_clients_that_are_refused_once_are_a_crowd() -> None:
@@ -248,7 +248,7 @@ def test_many_clients_that_are_refused_once_are_a_crowd() -> None:
 
 
 def test_the_next_place_is_not_the_floods() -> None:
-    """A client with fewer sessions is admitted at its retry time before one that floods."""
+    """A client with fewer sessions is admitted at its retry time, before one that floods."""
     door = Door(Carries(10))
     flood = [door.begin("flood") for _ in range(10)]
     for _ in range(100):

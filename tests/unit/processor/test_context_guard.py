@@ -1,4 +1,4 @@
-"""Words of a client's context that the audio alone contradicts do not come into the text."""
+"""Words of a client's context that contradict the audio do not get into the text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def says(with_context: str, without: str) -> ScriptedWorkers:
 
 
 async def told(workers: ScriptedWorkers, **settings: object) -> tuple[list[str], str]:
-    """All partial texts of one segment, and its final one."""
+    """All partial texts of one segment, and its final text."""
     subject = session(workers, context=CONTEXT, context_characters=0, **settings)  # type: ignore[arg-type]
     events = await feed(subject, 4 * GRID)
     partials = [e.committed + e.partial for e in events if isinstance(e, SegmentPartial)]
@@ -50,7 +50,7 @@ def test_entries_of_a_list_and_names_in_running_text_are_guarded() -> None:
 async def test_a_word_that_only_the_context_says_is_not_written() -> None:
     workers = says("the cat is big", "the hat is big")
     assert await told(workers) == (["the hat is big"] * 4, "the hat is big")
-    # The first decode was doubted; after that the segment is decoded without the context.
+    # The first decode was doubtful, so the rest of the segment is decoded without the context.
     assert [request.head == PLAIN_HEAD for request in workers.decodes] == [False, *[True] * 5]
 
 
@@ -62,7 +62,7 @@ async def test_a_word_that_the_model_was_unsure_of_is_written() -> None:
     workers = says("the cat is big", "the hat is big")
     workers.logprob = -1.0
     assert await told(workers) == (["the cat is big"] * 4, "the cat is big")
-    # It is doubted once, not with every decode.
+    # The guard doubts it once, not at every decode.
     assert [request.head == PLAIN_HEAD for request in workers.decodes].count(True) == 1
 
 
@@ -93,7 +93,7 @@ def test_a_word_is_doubted_again_in_the_next_segment() -> None:
 
 def test_only_what_differs_at_the_word_counts() -> None:
     guard = ContextGuard(CONTEXT)
-    # Elsewhere the answers may differ, however sure.
+    # At other positions the answers may differ, for any confidence.
     assert guard.believes("five cat", [*sure("nine"), *sure("cat")])
     assert not guard.believes("five cat", [*sure("five"), *sure("hat")])
     assert guard.believes("five cat", [*sure("five"), *sure("hat", 0.5)])

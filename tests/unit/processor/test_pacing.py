@@ -1,4 +1,4 @@
-"""The measurement of chunks, and the effect of refusals on a session's cadence."""
+"""The measurement of chunks, and the effect of rejections on a session's cadence."""
 
 import math
 
@@ -21,7 +21,7 @@ class Loaded:
         self.load = ChunkLoad(TARGET, self.clock)
 
     def take(self, seconds: float, count: int = 20) -> None:
-        """Let all chunks of the last seconds take this time."""
+        """Set the duration of all chunks of the last seconds."""
         self.clock.now += 15.0
         for _ in range(count):
             with self.load.chunk(self.clock.now - seconds):
@@ -87,7 +87,7 @@ def test_the_tail_is_that_of_the_last_seconds_and_one_straggler_is_none() -> Non
 
 @pytest.mark.parametrize("scale", [0.02, 0.05])
 def test_a_rare_lateness_is_told_from_chunks_that_are_not_rare(scale: float) -> None:
-    """Of 200 chunks whose lateness is exponential: as late as three of a thousand would be."""
+    """From 200 chunks with exponential lateness, p997 extrapolates to three in a thousand."""
     loaded, count = Loaded(), 200
     for rank in range(count):
         with loaded.load.chunk(loaded.clock.now - 0.05 + scale * math.log((rank + 0.5) / count)):

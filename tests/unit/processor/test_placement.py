@@ -36,7 +36,7 @@ async def test_a_segment_goes_to_the_worker_that_holds_its_context_and_stays() -
     for _ in range(3):
         await pool.decode(placement, request("acme"))
     assert workers.used == [2, 2, 2]
-    assert router.asked == ["acme"]  # once a segment
+    assert router.asked == ["acme"]  # once per segment
 
 
 async def test_another_tenants_segment_is_placed_by_load() -> None:

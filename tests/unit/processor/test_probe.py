@@ -1,4 +1,4 @@
-"""A probe takes the path of a session's audio, and reports where it fails."""
+"""A probe takes the path of a session's audio, and reports the point of failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 
 
 class Workers(ScriptedWorkers):
-    """Workers of both pools; they note who is asked, and fail requests of `failing`."""
+    """Workers of both pools; they record their requests, and fail requests for `failing`."""
 
     def __init__(self, failing: type | None = None, *, hanging: bool = False) -> None:
         super().__init__(counting)
@@ -66,7 +66,7 @@ async def test_a_step_that_fails_is_named_and_not_repeated() -> None:
 
 
 async def test_a_step_that_hangs_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_STEP_SECONDS", 1.0)  # the encode before it has as long
+    monkeypatch.setattr(probe, "_STEP_SECONDS", 1.0)  # the preceding encode has the same limit
     made = await prober(Workers(DecodeRequest, hanging=True)).probe(AskProbe(21, 31))
     assert (made.failed, made.fault) == ("decode", "deadline")
 

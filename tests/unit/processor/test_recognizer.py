@@ -96,7 +96,7 @@ class Unforeseen(ScriptedWorkers):
 
 
 async def test_an_error_that_nobody_foresaw_is_tried_once_on_another_worker() -> None:
-    """It may be a worker that fails whatever it is given."""
+    """The worker may be one that fails for any request."""
     workers = Unforeseen(failures=1)
     events = await feed(session(workers), GRID)
     assert isinstance(events[-1], SessionDone)

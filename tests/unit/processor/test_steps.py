@@ -1,4 +1,4 @@
-"""The steps of a session's chunks that a processor keeps and shows while they are watched."""
+"""The steps of a session's chunks, which a processor records while an operator watches them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decode(arrived: float, *, final: bool = False) -> Decode:
 
 
 class Watched:
-    """A session's log on a clock of the test's."""
+    """A session's log with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.clock = Clock()

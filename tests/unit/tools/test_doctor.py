@@ -1,4 +1,4 @@
-"""Each defect of a deployment has its finding, and a deployment that is well has none."""
+"""Each defect of a deployment has a finding, and a healthy deployment has none."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.unit
 
 
 def test_nothing_is_found_in_a_deployment_that_is_well() -> None:
-    """A slab full of content, two hosts' clocks a second apart: that is how it is."""
+    """A slab full of content and two hosts' clocks a second apart are normal."""
     graph = Graph(bus=BusState(up=True, waiting=0))
     graph.answer("c2", clock_ahead_seconds=1.0)
     assert findings(graph.diagnosis()) == []
 
 
 def aligned(graph: Graph) -> Graph:
-    """The same with an align pool, which serves a checkpoint of its own."""
+    """The same with an align pool, which serves another checkpoint."""
     model = RunningModel("ef56" * 8, "float32")
     for name, component in (("e1", "align_encode_worker"), ("f1", "align_worker")):
         parts = Parts(model=model, slab=SlabState(256, 256, 3), transfers=UCX)
@@ -65,7 +65,7 @@ def test_half_an_align_pool_costs_words_and_no_text() -> None:
 def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
     graph = aligned(Graph())
     graph.without("e1", "f1")
-    assert findings(graph.diagnosis()) == []  # there may be none to be
+    assert findings(graph.diagnosis()) == []  # zero may be intended
     graph.beside = ("align_encode_worker", "align_worker")
     found = findings(graph.diagnosis())
     assert [f.what for f in found] == [
@@ -347,7 +347,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 def asked(
     monkeypatch: pytest.MonkeyPatch, answer: Answer, *options: str, url: str = "http://a:1"
 ) -> Result:
-    """The command, with a server that gives scripted answers."""
+    """Run the command with a server that gives scripted answers."""
     transport = httpx.MockTransport(answer)
     monkeypatch.setattr(ask.httpx, "AsyncClient", lambda **of: CLIENT(transport=transport, **of))
     return CliRunner().invoke(main, ["doctor", url, *options])

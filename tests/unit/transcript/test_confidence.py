@@ -1,4 +1,4 @@
-"""How sure the model was of words: from their tokens, as the decodes of a session have them."""
+"""The model's confidence in words: from their tokens, as the decodes of a session have them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_characters_may_be_cut_into_tokens() -> None:
     ("tokens", "expected"),
     [
         ([(b"ten", None), (b" green", LIKELY)], (None, 0.9)),  # committed by another processor
-        ([(b"ten", LIKELY), (b" red", LIKELY)], (None, None)),  # of another text
+        ([(b"ten", LIKELY), (b" red", LIKELY)], (None, None)),  # tokens of another text
         ([], (None, None)),
         (
             [(b"ten", LIKELY), (b" green", LIKELY), (b"\xe2", LIKELY)],
@@ -68,12 +68,12 @@ async def test_partials_and_finals_have_words_if_asked_for(asked: bool) -> None:
         assert "".join(word.text for word in event.words) == (text if asked else "")
         times = [time for word in event.words for time in (word.start_ms, word.end_ms)]
         assert all(before <= after for before, after in pairwise(times))
-        # See `ScriptedWorkers`: the later a decode, the less probable its tokens.
+        # See `ScriptedWorkers`: tokens of a later decode are less probable.
         sure = [word.confidence or 0.0 for word in event.words]
         assert sure == sorted(sure, reverse=True)
     final = told[-1]
     assert isinstance(final, SegmentFinal) and not final.tokens
-    # Each word was there by the decode of the second after it.
+    # Each word was there in the decode after its second.
     assert [word.end_ms <= 640 * (2 * at + 3) for at, word in enumerate(final.words)] == (
         [True] * len(final.words)
     )

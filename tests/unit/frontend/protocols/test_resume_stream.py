@@ -119,8 +119,7 @@ class Bus(NoBus):
         return TranscriptListener(spoken, self.messages.append)
 
     def finals(self) -> set[tuple[str, str, int, str]]:
-        """The final texts without duplicates, as NATS stores them: it drops a message with the
-        identity of an earlier one."""
+        """The final texts as NATS stores them, which drops messages with a known identity."""
         return {(m.session, m.part, m.segment, m.text) for m in self.messages if m.type == "final"}
 
 

@@ -26,7 +26,7 @@ def scored(*pairs: tuple[bytes, float]) -> tuple[ScoredToken, ...]:
 def test_a_token_keeps_the_probability_of_the_decode_that_generated_it() -> None:
     scores = Scores(Words(), None)
     scores.decoded((), (0, 1, 2), (-0.1, -0.2, -0.3))
-    scores.decoded((0, 1), (3, 4), (-0.4, -0.5))  # the third token was another one
+    scores.decoded((0, 1), (3, 4), (-0.4, -0.5))  # the third token was different
     assert scores.tokens() == scored((b"a", -0.2), (b"c", -0.4), (b"d", -0.5))
     assert scores.pieces() == [(1, b"a", -0.2), (2, b"c", -0.4), (3, b"d", -0.5)]
 

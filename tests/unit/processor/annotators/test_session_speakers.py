@@ -1,4 +1,4 @@
-"""Speakers come after their finals, hold nothing up, and go where the session goes."""
+"""Speakers arrive after their finals, delay nothing, and move along with the session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DONE, POINT = SessionDone(Usage()), ResumePoint()
 
 
 class Diarizer:
-    """Answers when it is let, with a turn per segment; the state counts the segments."""
+    """Answers on the test's signal, with one turn per segment; the state counts the segments."""
 
     def __init__(self) -> None:
         self.asked: list[DiarizeRequest] = []
@@ -78,7 +78,7 @@ def segment(number: int, text: str = "") -> OpenSegment:
 
 
 class Session:
-    """Events from a list, which may be held back one by one."""
+    """Events from a list, which the test can hold back one by one."""
 
     def __init__(self, diarizer: Diarizer, opened: OpenSession = OPENED) -> None:
         self.speakers = SessionSpeakers(
@@ -171,7 +171,7 @@ async def test_missing_words_do_not_cost_speakers() -> None:
 
 
 async def test_without_audio_there_are_no_speakers() -> None:
-    """Text of another processor, and segments that came as features."""
+    """The text of another processor, and segments that arrived as features."""
     session = Session(Diarizer())
 
     async def events() -> AsyncGenerator[SessionEvent, None]:

@@ -1,4 +1,4 @@
-"""Translations come between a session's other events, hold nothing up, and are never taken back."""
+"""Translations arrive between a session's other events, delay nothing, and are never revoked."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ READY, DONE, POINT = SessionReady("s"), SessionDone(Usage()), ResumePoint()
 
 
 class Translator:
-    """Says each word of the source in capitals, after the words that were committed.
+    """Translates each word of the source to capitals, after the committed words.
 
-    `gates` hold up the answer to a request, by its number; `faults` are raised instead of answers.
+    `gates` delay the answer to a request, by its number; `faults` are raised instead of answers.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def final(segment: int, text: str = "a red boat", language: str = "English") -> 
 
 
 class Session:
-    """Events from a list; before each, requests are answered, unless they are held."""
+    """Events from a list; before each, requests are answered unless the test holds them back."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Session:
 
     async def _events(self, given: Sequence[SessionEvent]) -> AsyncGenerator[SessionEvent, None]:
         for event in given:
-            for _ in range(20):  # turns of the event loop, until nothing more can happen
+            for _ in range(20):  # iterations of the event loop, until nothing more can happen
                 await asyncio.sleep(0)
             yield event
 
@@ -290,7 +290,7 @@ async def test_source_in_the_target_language_is_not_asked_for() -> None:
 
 
 async def test_a_language_that_the_model_lacks_is_named() -> None:
-    """The worker rejects the language; text in a third language fails alike."""
+    """The worker rejects the language; text in a third language fails in the same way."""
     error = AuricleError("no Klingon")
     error.code = "unknown_language"
     translator = Translator()
@@ -359,7 +359,7 @@ async def test_closing_ends_what_is_under_way() -> None:
 
 
 class Client:
-    """Reads a translation as a client does, and checks that nothing is taken back or told twice."""
+    """Reads a translation like a client, and checks that nothing is revoked or repeated."""
 
     def __init__(self) -> None:
         self.committed: dict[tuple[int, str], str] = {}
@@ -386,14 +386,14 @@ HISTORY = (
 
 
 def after(events: Sequence[SessionEvent]) -> int:
-    """How many events of the history a processor need not give again."""
+    """The number of events of the history that a processor need not send again."""
     finals = [event for event in events if isinstance(event, SegmentFinal)]
     return next((HISTORY.index(event) + 1 for event in finals[-1:]), 0)
 
 
 @pytest.mark.parametrize("lost_after", range(1, 13))
 async def test_nothing_is_lost_or_doubled_when_the_processor_dies(lost_after: int) -> None:
-    """The session continues at its last final, from the state that its line received."""
+    """The session continues at its last final, from the state that its link received."""
     usual, client, line = Client(), Client(), SessionLine(OPENED)
     for event in await Session(Translator()).told(*HISTORY):
         usual.read(event)

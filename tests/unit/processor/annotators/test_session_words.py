@@ -1,4 +1,4 @@
-"""Words come after their finals, delay no event, and are reported if they are missing."""
+"""Words arrive after their finals, delay no event, and are reported if they are missing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DONE, POINT = SessionDone(Usage()), ResumePoint()
 
 
 class Aligner:
-    """Answers when it is let; each word takes 100 ms."""
+    """Answers on the test's signal; each word takes 100 ms."""
 
     def __init__(self) -> None:
         self.asked: list[FinalSegment] = []
@@ -66,7 +66,7 @@ def final(number: int, text: str, language: str = "English") -> SegmentFinal:
 
 
 class Session:
-    """Events from a list, which may be held back one by one."""
+    """Events from a list, which the test can hold back one by one."""
 
     def __init__(self, aligner: Aligner, at_a_time: int = 4, opened: OpenSession = OPENED) -> None:
         self.meter = DemandMeter()

@@ -1,4 +1,4 @@
-"""The speech model's translations: after each final, holding nothing up, said to be missing."""
+"""The speech model's translations follow each final, delay nothing, and are reported if missing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DONE, POINT = SessionDone(Usage()), ResumePoint()
 
 
 class Translator:
-    """Writes the segment's number when it is let."""
+    """Writes the segment's number on the test's signal."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int, str]] = []
@@ -189,7 +189,7 @@ def prompt(tmp_path_factory: pytest.TempPathFactory) -> PromptFormat:
 
 
 class Workers(ScriptedWorkers):
-    """Decodes what `tokens` are."""
+    """Decodes to `tokens`."""
 
     def __init__(self, tokens: tuple[int, ...], finish: str = "stop") -> None:
         super().__init__(lambda _: "")
@@ -217,7 +217,7 @@ async def test_a_segment_is_decoded_once_more_with_the_other_task(prompt: Prompt
     shown = prompt._tokenizer.decode(asked.tail, skip_special_tokens=False)
     assert shown == "<|startoftranscript|><|de|><|translate|><|notimestamps|>"
     assert asked.final and asked.background and asked.max_tokens == 16
-    assert asked.session != OPENED.session  # whose segment stays open
+    assert asked.session != OPENED.session  # its segment stays open
 
 
 async def test_of_a_loop_what_comes_before_it_counts(prompt: PromptFormat) -> None:

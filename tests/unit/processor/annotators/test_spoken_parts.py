@@ -1,4 +1,4 @@
-"""A segment's text is divided among its speakers, and none of it is lost."""
+"""A segment's text is divided among its speakers without losing any of it."""
 
 from __future__ import annotations
 

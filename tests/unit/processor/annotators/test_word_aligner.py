@@ -1,4 +1,4 @@
-"""A segment's way to the aligner: encoded by its own checkpoint, and tried again where it fails."""
+"""A segment's path to the aligner: encoded with its own checkpoint, and retried after a failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TIMES = (0, 80, 80, 160)
 
 
 class Workers:
-    """Two instances of either pool; requests fail as scripted."""
+    """Two instances of each pool; requests fail as scripted."""
 
     def __init__(self) -> None:
         self.encodes: list[tuple[int, EncodeRequest]] = []
@@ -109,7 +109,7 @@ async def test_a_segment_is_encoded_for_the_aligner_and_aligned() -> None:
     ((_, encoded),), ((_, asked),) = workers.encodes, workers.aligns
     assert (asked.words, asked.audio_ms, asked.tenant) == (WORDS, 10_000, "t")
     assert (asked.texts, asked.language) == (("One, ", "two."), "English")
-    # Only the segment's own audio, without later audio; with keys of the aligner's checkpoint.
+    # Only the segment's own audio, without later audio; its keys use the aligner's checkpoint.
     assert [window.length for window in asked.windows] == [104, 26]
     assert [window.key for window in asked.windows] == [w.key for w in encoded.windows]
     decoders = {window.key for window in segment.audio.windows(SAMPLES)}
@@ -136,7 +136,7 @@ async def test_an_aligner_that_is_the_model_takes_what_was_encoded_for_text(tmp_
     ((instance, encoded),), ((_, asked),) = workers.encodes, workers.aligns
     assert [window.key for window in asked.windows] == [window.key for window in text]
     assert instance == 2 and features(encoded) == {False}
-    # It has forgotten them meanwhile.
+    # The worker has lost them meanwhile.
     workers.encode_faults = [FeaturesMissing((text[0].key,))]
     assert await made.times(segment, 5.0) == TIMES
     (_, before), (instance, again) = workers.encodes[1:]
@@ -225,7 +225,7 @@ async def test_a_pool_is_starting_until_its_first_worker_is_there(kind: PoolKind
     workers, starting = Workers(), Starting()
     workers.there = False
     made = aligner(workers, starting)
-    assert not await made.starting()  # no planner starts it: it is missing
+    assert not await made.starting()  # no planner starts it, so it is missing
     starting.update(StartingPools(60.0, (kind,)))
     assert await made.starting()
     workers.there = True

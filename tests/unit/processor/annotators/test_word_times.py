@@ -39,7 +39,7 @@ def test_aligned_times_are_counted_from_the_begin_of_the_session() -> None:
 
 
 def test_a_word_lies_between_the_decodes_before_and_after_it() -> None:
-    """`one ` was there after 1 s, the rest after 2.5 s, of a segment of 3 s."""
+    """`one ` was there after 1 s and the rest after 2.5 s, in a segment of 3 s."""
     heard = [(3, SECOND), (4, SECOND), (9, 5 * SECOND // 2), (14, 5 * SECOND // 2)]
     one, two, three = commit_grid(SECOND, 3 * SECOND, SPLIT, heard, SURE)
     assert (one.start_ms, one.end_ms) == (1000, 1750)
@@ -57,7 +57,7 @@ def test_without_decodes_of_this_text_words_are_spread_over_the_segment(
 
 
 def test_a_decode_beyond_the_segments_end_gives_no_time_beyond_it() -> None:
-    """The last decode may have heard more audio than the segment was cut to."""
+    """The last decode may have had more audio than the segment was cut to."""
     found = commit_grid(0, SECOND, SPLIT, [(4, SECOND // 2), (14, 2 * SECOND)], SURE)
     given = times(found)
     assert given[-1] == 1000
@@ -65,7 +65,7 @@ def test_a_decode_beyond_the_segments_end_gives_no_time_beyond_it() -> None:
 
 
 def test_a_character_that_is_still_to_come_moves_no_word() -> None:
-    """The last token has two bytes of a character, before which the text ends."""
+    """The last token has two bytes of a character; the text ends before it."""
     heard = [(3, SECOND), (4, SECOND), (14, 2 * SECOND), (16, 3 * SECOND)]
     whole = commit_grid(0, 3 * SECOND, SPLIT, heard[:3], SURE)
     assert times(commit_grid(0, 3 * SECOND, SPLIT, heard, SURE)[:2]) == times(whole[:2])

@@ -1,6 +1,6 @@
 """Segments that cannot be aligned: text continues, and missing words are reported.
 
-With real sessions; only the workers are scripted.
+The sessions are real; only the workers are scripted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SECOND = 16_000
 
 
 class Aligner:
-    """Aligns English of up to ten words, as an align worker with little room would."""
+    """Aligns English of up to ten words, like an align worker with little memory."""
 
     def aligns(self, language: str) -> bool:
         return language in ("", "English")

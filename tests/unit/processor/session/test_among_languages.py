@@ -1,4 +1,4 @@
-"""Answers in one of the named languages, whichever language the model detects."""
+"""Answers in one of the requested languages, for any language that the model detects."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ def plain(text: str) -> tuple[int, ...]:
 
 @dataclass
 class Model:
-    """Hears `heard`; begun in another language it writes that one's name, with
-    the log probability in `sure`."""
+    """Detects `heard`.
+
+    With another language forced, it generates that language's name, with the log probability in
+    `sure`.
+    """
 
     heard: str = "English"
     sure: dict[str, float] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class Model:
 
 
 class Segments:
-    """A session's state, as far as it is looked at."""
+    """The part of a session's state that the code under test uses."""
 
     def __init__(self, model: Model, *languages: str) -> None:
         self.stability = SimpleNamespace(committed=())
@@ -114,7 +117,7 @@ async def test_what_is_committed_of_its_name_is_continued() -> None:
 
 
 async def test_a_language_that_is_committed_stays() -> None:
-    """As of a segment that another processor began, before languages were looked at."""
+    """The segment was begun by another processor, before the languages were checked."""
     model = Model("Danish")
     segments = Segments(model, "English", "German")
     segments.stability.committed = PROMPT.opening_in("Danish")

@@ -18,7 +18,7 @@ from tests.fakes.segment_audio import speech
 
 pytestmark = pytest.mark.unit
 GRID = 10_240
-# Three blocks of 0.32 s are what anything depends on.
+# Every position depends on at most three blocks of 0.32 s.
 GEOMETRY = Causal(
     block_frames=32, window_frames=128, encoder_d_model=8, hidden_size=8, text_layers=1,
     vocab_size=8, audio_token_id=1, max_positions=512, layers=2, past=6, taps=4, projected=8,
@@ -73,7 +73,7 @@ def test_a_beginning_in_the_middle_has_keys_of_its_own() -> None:
 
 
 def sent_in(sent: SentBlocks, windows: tuple[Window, ...]) -> list[tuple[int, int]]:
-    """Of each window the blocks before it that are named, and the blocks with features."""
+    """For each window, the numbers of its context blocks and of its blocks with features."""
     found = sent.features(1, windows)
     for window in found:
         check_window(window, GEOMETRY)
@@ -86,7 +86,7 @@ def test_of_what_comes_before_a_window_only_the_last_block_is_named() -> None:
     assert sent_in(sent, early) == [(0, 4)]
     sent.arrived(1, early)
     late = audio.windows(3 * GRID)
-    # The first window has become whole, and later audio is in the same request.
+    # The first window is complete now, and later audio is in the same request.
     assert sent_in(sent, late) == [(0, 1), (1, 2)]
 
 

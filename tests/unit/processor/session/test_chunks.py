@@ -58,7 +58,7 @@ def segment(*parts: np.ndarray) -> SegmentAudio:
 
 
 def test_copies_that_are_used_at_the_same_time_have_the_same_windows() -> None:
-    """Words and a translation of one segment are asked for at once, each in a thread."""
+    """Words and a translation of one segment are requested concurrently, each in a thread."""
     samples = 11 * SECOND + 77
     expected = [window.key for window in segment(speech(samples)).windows(samples)]
     for _ in range(10):
@@ -123,7 +123,7 @@ def test_full_chunks_keep_their_keys_and_finished_seconds_too() -> None:
     assert [w.partial for w in late] == [False, False, True]
     assert early[0].key == late[0].key
     assert early[1].key != late[1].key
-    assert early[1].blocks[0].key != late[1].blocks[0].key  # its last frames saw silence
+    assert early[1].blocks[0].key != late[1].blocks[0].key  # silence follows its last frames
     finished = [block.key for block in late[2].blocks if block.final]
     grown = audio.windows(63 * SECOND)[2]
     assert finished == [block.key for block in grown.blocks if block.final][:1]

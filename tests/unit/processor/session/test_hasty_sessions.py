@@ -14,7 +14,7 @@ CHUNK = 320 * 16
 
 
 def committed(*, hasty: bool) -> list[int]:
-    """How many tokens are committed after each of six decodes; each adds one word to the text."""
+    """The number of committed tokens after each of six decodes; each adds one word to the text."""
     opened = OpenSession("s", "default", None, "", chunk_ms=320, hasty=hasty)
     rules = SessionRules.of(opened, ProcessorSettings()).commit
     state, after = Stability(), []

@@ -1,9 +1,9 @@
-"""Sessions over generated histories: pieces that come again, decodes that find no room,
-hand-overs and deaths of processors, in any order.
+"""Sessions over generated histories.
 
-What must hold is checked in `histories.py`, where it could break: committed text only
-grows, every sample of speech lies in exactly one segment, no word is lost, doubled or taken
-back, whichever processor had the session; and every session ends.
+A history has repeated pushes, decodes without room, hand-overs and deaths of processors, in any
+order. `histories.py` checks the invariants at the places where they could break: committed text
+only grows, every sample of speech is in exactly one segment, no word is lost, duplicated or revoked
+by any processor, and every session ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.unit.histories import World
 pytestmark = pytest.mark.unit
 # `make histories` runs a hundred thousand.
 HISTORIES = int(os.environ.get("AURICLE_TEST_HISTORIES", "5000"))
-LENGTH = 36  # choices of one history
+LENGTH = 36  # choices in one history
 SEED = 0
 
 
@@ -32,7 +32,7 @@ def test_a_session_keeps_its_word_whatever_happens(history: bytes) -> None:
 
 @pytest.mark.timeout(1800)  # a hundred thousand take minutes
 def test_thousands_of_sessions_keep_their_word() -> None:
-    """The same over many more, made without looking for the smallest that fails."""
+    """The same checks for many more histories, without a search for the smallest failing one."""
     chance = random.Random(SEED)
     for _ in range(HISTORIES):
         history = chance.randbytes(LENGTH)

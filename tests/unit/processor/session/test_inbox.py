@@ -138,7 +138,7 @@ def test_any_overlapping_pushes_give_the_audio_once_and_in_order(
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans(), st.integers(0, 60))))
 def test_room_is_that_of_what_was_not_consumed(steps: list[tuple[int, bool, int]]) -> None:
-    """Counted as it comes and goes, silence between segments left out."""
+    """The count follows each push and each consumption, without the silence between segments."""
     inbox, waiting = AudioInbox(0, 100), set[int]()
     for count, endpoint, consumed in steps:
         start = inbox.received + (7 if inbox.between_segments else 0)
@@ -150,7 +150,7 @@ def test_room_is_that_of_what_was_not_consumed(steps: list[tuple[int, bool, int]
 
 
 def test_many_small_pushes_fill_it_too_until_they_are_taken() -> None:
-    """They are taken all at once, on the loop of every session."""
+    """They are taken all at once, on the event loop that all sessions share."""
     inbox = AudioInbox(0, 60 * SECOND)
     for at in range(1_000):
         if inbox.full:

@@ -1,4 +1,4 @@
-"""Answers in which the model repeats itself are dropped, unless the guard is off."""
+"""Answers in which the model repeats itself are dropped, unless the guard is disabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that repeat themselves, or that meet their limit, are recognised by their tokens."""
+"""Answers that repeat themselves, or that reach their limit, are detected by their tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = tuple(range(100, 140))
 @pytest.mark.parametrize("period", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("cut", [0, 1])
 def test_what_is_repeated_to_the_end_counts_once(period: int, cut: int) -> None:
-    """Also where the answer's limit cuts the last repetition."""
+    """This includes a last repetition that is cut by the answer's limit."""
     phrase = tuple(range(period))
     times = max(4, -(-16 // period)) + 1
     answer = (*TEXT, *(phrase * times)[: period * times - cut % period])
@@ -27,7 +27,7 @@ def test_what_is_repeated_to_the_end_counts_once(period: int, cut: int) -> None:
     [
         (),
         TEXT,
-        (*TEXT, *(1,) * 15),  # a word, or a digit, that a person repeats
+        (*TEXT, *(1,) * 15),  # a word, or a digit, that a person may repeat
         (*TEXT, *(1, 2, 3, 4, 5, 6) * 3),
         (*TEXT, *(1, 2) * 40, 3),  # it has ended by itself
         (*TEXT, *range(65)) * 4,

@@ -25,7 +25,7 @@ Times = list[tuple[int, int]]
 
 
 def pieces(lengths: list[tuple[int, str]]) -> list[AudioChunk]:
-    """Noise in which no two points are equally quiet, with silence left out after endpoints."""
+    """Noise in which no two points are equally quiet, without the silence after endpoints."""
     at, made, noise = 0, [], np.random.default_rng(0)
     for samples, boundary in lengths:
         pcm = noise.integers(-3_000, 3_000, samples).astype(np.int16)
@@ -42,7 +42,7 @@ def of_a_recording(speech: list[AudioChunk]) -> Times:
 
 
 def of_a_session(speech: list[AudioChunk], *, partials: bool) -> Times:
-    """The model writes no text, so no committed text restricts the cut."""
+    """The model generates no text, so no committed text restricts the cut."""
     opened = OpenSession("s", "t", None, "", 640, partials=partials)
     session = SessionStateMachine(opened, RULES, PROMPT, GEOMETRY, KEYS, None)
     found: Times = []

@@ -1,4 +1,4 @@
-"""Where decodes happen and where a segment ends."""
+"""The positions of decodes, and the end of a segment."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_work_comes_at_the_next_grid_point() -> None:
 
 
 def test_where_grid_points_are_far_apart_it_also_comes_with_every_finished_second() -> None:
-    """A second is finished 40 samples after its end: its last frame is then final."""
+    """A second is finished 40 samples after its end: then its last frame is final."""
     policy = SegmentPolicy.from_seconds(chunk_ms=2_000, pause_after=8, maximum=20, search=3)
     assert policy.samples_until_work(0, ahead=True) == 16_040
     assert policy.samples_until_work(16_039, ahead=True) == 1

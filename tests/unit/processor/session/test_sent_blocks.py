@@ -1,4 +1,4 @@
-"""Features travel once to each encode worker."""
+"""Features are sent once to each encode worker."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_only_new_seconds_of_a_growing_window_travel() -> None:
     early, late = window(audio, 2.56), window(audio, 3.2)
     assert carried(sent, 1, early) == [True, True, True]
     sent.arrived(1, [early])
-    # The third second was cut off at 2.56 s, so it has changed.
+    # The third second ended at 2.56 s before, so it has changed.
     assert carried(sent, 1, late) == [False, False, True, True]
 
 

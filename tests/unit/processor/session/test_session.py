@@ -1,4 +1,4 @@
-"""A session's logic over pools that answer from a script."""
+"""A session's logic with pools that answer from a script."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ async def test_without_partials_a_segment_is_decoded_once() -> None:
 
 
 async def test_audio_that_comes_with_the_opening_is_decoded_as_if_it_was_pushed() -> None:
-    """A part of a recording is there already: calls that push it would only cost."""
+    """A recording's part is already complete: calls that push it would only add cost."""
     start, count = 5_000, 9 * GRID
     end = start + count
     resume = ResumePoint(segment_start=start)

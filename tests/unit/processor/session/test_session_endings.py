@@ -1,4 +1,4 @@
-"""Where a session's segments end, what silence costs, and what happens when it is full."""
+"""The ends of a session's segments, the cost of silence, and a full session."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_at_the_cap_a_segment_may_end_before_its_last_decode() -> None:
 
 @pytest.mark.parametrize("boundary", ["endpoint", "pause"])
 async def test_a_final_aborts_the_partial_of_its_own_session(boundary: Boundary) -> None:
-    """It does so whatever ends the segment: the end of speech, or a pause in a long segment."""
+    """This holds for each end of a segment: the end of speech, or a pause in a long segment."""
     workers = ScriptedWorkers(counting)
     workers.hold = asyncio.Event()
     subject = session(workers, pause_after_seconds=2 * GRID / 16_000)

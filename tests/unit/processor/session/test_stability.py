@@ -1,4 +1,4 @@
-"""Committed text only grows, whatever the model writes next."""
+"""Committed text only grows, for any later output of the model."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Windows and keys: what gets a new key, and what keeps its key."""
+"""Windows and keys: which windows get a new key, and which keep theirs."""
 
 from itertools import pairwise
 
@@ -90,7 +90,7 @@ def test_checkpoint_dtype_and_tenant_are_part_of_the_key(other: KeyScheme) -> No
 
 
 def test_every_key_says_whose_it_is() -> None:
-    """Workers refuse a key that is not of the request's tenant."""
+    """Workers reject a key that does not belong to the request's tenant."""
     (window,) = segment(speech(1)).windows(SECOND)
     keys = [window.key, *(block.key for block in window.blocks)]
     check_keys(keys, SCHEME.tenant)

@@ -54,8 +54,10 @@ NOTHING = (0.02, {}, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 64)
 
 
 class Worker:
-    """One instance, which reports after each request a response time that grows with the number of
-    concurrent segments."""
+    """One instance.
+
+    Its reported response time grows with the number of concurrent segments.
+    """
 
     def __init__(self, graph: Graph, kind: str) -> None:
         self.graph, self.kind = graph, kind

@@ -1,4 +1,4 @@
-"""The capacity of a worker from measured levels of load."""
+"""The capacity of a worker from measured load levels."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_worker_that_is_too_slow_for_one_speaker_is_said_so() -> None:
 
 
 def test_costs_are_found_from_two_kinds_of_work() -> None:
-    """Workers whose capacity is 100 a and 50 b a second: 0.01 and 0.02 each."""
+    """The workers' capacity is 100 a and 50 b a second, so the costs are 0.01 and 0.02."""
 
     def levels(a: float, b: float) -> tuple[list[Level], float]:
         each = a * 0.01 + b * 0.02

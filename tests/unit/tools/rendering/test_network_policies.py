@@ -1,4 +1,4 @@
-"""Who reaches whom under the rendered NetworkPolicies, evaluated as Kubernetes defines them."""
+"""Connections that the rendered NetworkPolicies permit, evaluated as Kubernetes defines them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auricle.tools.rendering.target import labels
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
-# Current, by tests/unit/tools/rendering/test_rendering.py.
+# tests/unit/tools/rendering/test_rendering.py verifies that they are current.
 FILE = ROOT / "deploy/k8s/h100-0.6b/base/networkpolicies.yaml"
 POLICIES: list[dict[str, Any]] = list(yaml.safe_load_all(FILE.read_text()))
 # Our processes' ports, their neighbours, and unused ports.
@@ -61,7 +61,7 @@ def is_port(entry: dict[str, Any], protocol: str, port: int) -> bool:
 
 
 def lets(direction: str, pod: Peer, other: Peer, protocol: str, port: int) -> bool:
-    """Policies add up; a pod that none selects is open."""
+    """Policies are additive; a pod that no policy selects is open."""
     side = "from" if direction == "Ingress" else "to"
     applying = [
         p

@@ -1,4 +1,4 @@
-"""An align worker's requests: batched, refused politely, and repaired into times of the segment."""
+"""An align worker's requests: batched, rejected with a reason, and repaired into segment times."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def window(number: int, length: int = LENGTH) -> DecodeWindow:
 
 
 class Fetcher:
-    """Has every window in the slot of its number; can be held back."""
+    """Has every window in the slot with its number; can be held back."""
 
     def __init__(self) -> None:
         self.given_back: list[DecodeWindow] = []
@@ -226,7 +226,7 @@ async def test_an_aligner_that_fails_on_silence_too_ends_the_process(
 
 
 def spoken(*windows: DecodeWindow) -> AlignRequest:
-    """A request to a decoder that attends to audio, of 5 s before 25 s of silence."""
+    """A request to a decoder that attends to audio: 5 s before 25 s of silence."""
     words, texts = ("Red", "apple"), ("Red, ", "apple.")
     given = windows or (window(1, 300), window(2, 1500))
     return AlignRequest("s", "t", given, words, 5_000, texts=texts, language="English")

@@ -1,4 +1,4 @@
-"""Times of words from a decoder's attention equal transformers', for the same attention."""
+"""Times of words from a decoder's attention equal transformers' for the same attention."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECONDS = (4.0, 1.3, 11.02)
 
 
 class Case:
-    """A random checkpoint, as auricle reads it and as transformers has it."""
+    """A random checkpoint, loaded by auricle and by transformers."""
 
     def __init__(self, path: Path, stock: Stock) -> None:
         self.path, self.stock = path, stock
@@ -61,7 +61,7 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def of_transformers(path: Path, one: Utterance) -> list[int]:
-    """The position of each token, by transformers' way from attentions to times."""
+    """The position of each token, by transformers' method from attentions to times."""
     model = WhisperForConditionalGeneration.from_pretrained(
         path, dtype=torch.float32, attn_implementation="eager"
     ).eval()
@@ -77,7 +77,7 @@ def of_transformers(path: Path, one: Utterance) -> list[int]:
     times = model._extract_token_timestamps(
         outputs_in, heads, num_frames=one.audio_ms // 10, num_input_ids=one.lead - 1
     )
-    # Before the text, and the last one doubled.
+    # Before the text, and the last one twice.
     return [round(float(time) / 0.02) for time in times[0, one.lead - 1 : -1]]
 
 
@@ -165,7 +165,7 @@ def test_more_tokens_than_positions_share_the_last_ones() -> None:
 @pytest.mark.parametrize(
     ("tokens", "texts", "expected"),
     [
-        # Punctuation has a token, and a part of the time, but no word has it.
+        # Punctuation has a token and a part of the time, but belongs to no word.
         ([" Oh", ",", " well", "-", "known", "!"], ["Oh, ", "well-known!"], [0, 1, 2, 5]),
         ([' "', "I", "'m", '"', "."], ['"I\'m".'], [1, 3]),
         # A token of two words, and a word of two tokens.

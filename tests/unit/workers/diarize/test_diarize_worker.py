@@ -1,4 +1,4 @@
-"""A diarize worker's requests: batched across sessions, and refused politely."""
+"""A diarize worker's requests: batched across sessions, and rejected with a reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUEST = DiarizeRequest("s", "t", b"\x01\x00" * 16_000, b"", 8)
 
 
 class Model:
-    """One turn over all of a segment; can be held back, and can fail."""
+    """Returns one turn for a whole segment; can be held back, and can fail."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
@@ -68,7 +68,7 @@ async def running(model: Model, **settings: int) -> AsyncIterator[DiarizeWorker]
 
 
 async def until(worker: DiarizeWorker, requests: int) -> None:
-    """Wait until tasks that were just created have begun; each needs one turn of the loop."""
+    """Wait until newly created tasks have begun; each needs one iteration of the loop."""
     for _ in range(10):
         await asyncio.sleep(0)
     assert worker.meter.in_flight == requests

@@ -1,6 +1,6 @@
-"""The encoder's attention on a GPU, held against transformers' own on a CPU.
+"""The encoder's attention on a GPU, compared with transformers' own on a CPU.
 
-The kernel of `varlen` needs a GPU; on a CPU a plain one takes its place.
+The kernel of `varlen` needs a GPU; on a CPU a plain one replaces it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from auricle.workers.encode.encoder import Encoder
 from auricle_testing.checkpoints.other_models import random_qwen3_asr
 
 pytestmark = pytest.mark.unit
-# Of Qwen3-ASR-0.6B's encoder, and of -1.7B's.
+# The shapes of the encoders of Qwen3-ASR-0.6B and -1.7B.
 SIZES = {
     "0.6b": {"d_model": 896, "encoder_attention_heads": 14, "encoder_ffn_dim": 3584},
     "1.7b": {"d_model": 1024, "encoder_attention_heads": 16, "encoder_ffn_dim": 4096},
@@ -30,7 +30,7 @@ CPU = torch.device("cpu")
 def checkpoint(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> ModelCheckpoint:
-    """Random weights in the published geometry, of two layers."""
+    """Random weights with the published geometry and two layers."""
     path: Path = tmp_path_factory.mktemp(request.param)
     layers = {"encoder_layers": 2, "num_hidden_layers": 2, "downsample_hidden_size": 480}
     random_qwen3_asr(path, audio=SIZES[request.param] | layers)

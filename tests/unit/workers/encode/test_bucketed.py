@@ -1,5 +1,6 @@
-"""The encoder's recorded passes equal its eager ones. CUDA graphs need a GPU; here a fake repeats
-each function on the same memory.
+"""The encoder's recorded passes equal its eager ones.
+
+CUDA graphs need a GPU; here a fake repeats each function on the same memory.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def test_what_fills_a_bucket_changes_no_embedding(
     recorded: tuple[BucketedEncoder, Counting], plain: Encoder
 ) -> None:
     encoder, recorder = recorded
-    # Longer ones first: their rows are still in the memory that the shorter ones' passes share.
+    # Longer ones first: their rows remain in the memory that the shorter ones' passes share.
     for frames in ((800, 799, 390), (64,), (800,), (1, 64, 100, 164), (28, 128), (8, 8, 800)):
         batch = windows(*frames)
         recorder.replayed.clear()
@@ -106,7 +107,7 @@ def test_more_blocks_than_a_bucket_holds_take_several_passes(plain: Encoder) -> 
     encoder, recorder = prepared("padded", most_windows=1)
     blocks = [MelBlock(window.frames, FLOOR) for window in windows(*[100] * 5)]
     ours = encoder.convolve(blocks)
-    assert len(recorder.replayed) == 3  # of two, two and one
+    assert len(recorder.replayed) == 3  # passes of two, two and one
     for one, another in zip(ours, plain.convolve(blocks), strict=True):
         torch.testing.assert_close(one, another, atol=1e-4, rtol=0)
 
@@ -128,7 +129,7 @@ def test_everything_is_recorded_before_the_first_pass() -> None:
 
 
 class _Waits(TorchDispatchMode):
-    """Notes operations for which a host waits for its device."""
+    """Records operations for which a host waits for its device."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Conv outputs kept by content, a bounded number of them."""
+"""Conv outputs cached by content, with a bounded number of entries."""
 
 import pytest
 import torch

@@ -106,7 +106,7 @@ async def test_seconds_encoded_ahead_need_not_be_sent_or_convolved_again(running
     assert (ahead.windows, ahead.encoded, ahead.convolved) == ((), 0, 1)
     then = await worker.encode(request("33", block(THIRD, 100, final=True, sent=False), last))
     assert then.convolved == 1
-    # A convolution of two blocks rounds differently than of one, within the guarantee.
+    # A convolution of two blocks rounds differently from one of one block, within the guarantee.
     np.testing.assert_allclose(
         running.embeddings(then.windows[0]), running.embeddings(at_once.windows[0]), atol=1e-4
     )
@@ -126,7 +126,7 @@ async def test_what_may_still_change_cannot_come_ahead(running: Running) -> None
 async def test_a_job_that_fails_fails_alone(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Silence is encoded after it, so the device is well."""
+    """Silence is encoded after it, which shows that the device works."""
 
     def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         raise RuntimeError("this one is unlucky")
@@ -146,7 +146,7 @@ async def test_a_job_that_fails_fails_alone(
 async def test_a_device_that_fails_everything_moves_the_jobs_and_ends_the_worker(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an error that is known to end a GPU, the process would not wait for a second one."""
+    """After an error that is known to break a GPU, the process would not wait for a second one."""
 
     def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         raise RuntimeError("could not create a primitive")
@@ -206,7 +206,7 @@ async def test_values_that_are_not_finite_are_never_stored(
 
 
 async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -> None:
-    """Its header is right, so only the reader can detect it."""
+    """Its header is correct, so only the reader can detect it."""
     asked = request("11", block(FIRST, 60, final=False))
     (right,) = (await running.worker.encode(asked)).windows
     expected = running.embeddings(right)
@@ -218,12 +218,12 @@ async def test_a_slot_that_a_reader_reports_is_encoded_again(running: Running) -
     reported = SpoiledSlot(right.agent, right.slot, right.generation)
     (again,) = (await running.worker.encode(replace(asked, spoiled=(reported,)))).windows
     np.testing.assert_array_equal(running.embeddings(again), expected)
-    # Its readers are still reading the old slot.
+    # Its readers still read the old slot.
     assert again.slot != right.slot
     assert running.store.slots_in_use() == 2
     running.store.release(b"1,2,3")
     assert running.store.slots_in_use() == 1
-    # A report that comes late is of content that is gone.
+    # A late report concerns content that no longer exists.
     assert (await running.worker.encode(replace(asked, spoiled=(reported,)))).encoded == 0
 
 
@@ -238,7 +238,7 @@ async def test_leases_granted_before_features_were_missed_are_given_back(running
 
 
 async def test_leases_granted_before_the_slab_was_full_are_given_back(running: Running) -> None:
-    """A client that tries again would keep it full."""
+    """Otherwise a client that retries would keep it full."""
     few = tuple(window(f"{i:02}", block(key(f"{i:02}"), 60, final=False)) for i in range(9))
     with pytest.raises(Overloaded):
         await running.worker.encode(EncodeRequest("s", "t", few))
@@ -257,7 +257,7 @@ async def test_a_window_without_a_slot_disturbs_no_other_of_its_batch(running: R
 
 
 async def test_windows_of_one_batch_are_what_each_is_alone(running: Running) -> None:
-    """They are checked, copied and published together."""
+    """A batch's windows are checked, copied and published together."""
     asked = [
         request(name, block(key(name), frames, final=False))
         for name, frames in (("11", 60), ("22", 80), ("33", 24))
@@ -282,7 +282,7 @@ async def test_only_leases_keep_a_slot_once_all_who_waited_have_theirs(running: 
 
 
 class Gate:
-    """Encodes once `opened`; `began` is set when a pass begins. Passes note their windows."""
+    """Encodes after `opened`; `began` is set when a pass begins. Passes record their windows."""
 
     def __init__(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
         self.began, self.opened = threading.Event(), threading.Event()
@@ -327,7 +327,7 @@ async def test_a_window_whose_caller_left_before_its_pass_is_not_encoded(
 async def test_a_pass_ends_early_once_all_its_callers_have_left(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next request does not wait for it, whether it is of another window or of the same."""
+    """The next request does not wait for it, for the same window or another one."""
     gate = Gate(running, monkeypatch)
     leaving = asyncio.create_task(
         running.worker.encode(request("11", block(FIRST, 60, final=False)))
@@ -376,7 +376,7 @@ async def test_leases_are_given_back_if_the_caller_leaves(running: Running) -> N
 
 @pytest.mark.parametrize("what", ["key", "supersedes", "block"])
 async def test_no_request_can_name_what_is_another_tenants(running: Running, what: str) -> None:
-    """Embeddings of one tenant's audio are never another's, whatever the caller sends."""
+    """A tenant never gets embeddings of another tenant's audio, for any request."""
     theirs = window("11", block(FIRST, 100, final=True))
     (kept,) = (await running.worker.encode(EncodeRequest("s", "t", (theirs,)))).windows
     own = WindowFeatures(

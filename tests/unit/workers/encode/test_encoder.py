@@ -1,4 +1,4 @@
-"""The audio encoder in two halves equals one pass over everything; its FLOPs."""
+"""The audio encoder in two halves equals one pass over the whole; its FLOPs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_short_block_is_filled_no_further_than_its_embeddings_need(
 def test_the_cost_is_what_torch_counts(encoder: Encoder, frames: int) -> None:
     cost = cost_of(CHECKPOINT)
     blocks = [min(100, frames - at) for at in range(0, frames, 100)]
-    # Only the plain attention's products are counted by torch.
+    # torch counts only the products of the plain attention.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         encoder.encode([MelWindow(mel(frames, 1), FLOOR)])
     embeddings = CHECKPOINT.geometry.embeddings(frames)

@@ -70,7 +70,7 @@ def test_windows_of_a_batch_are_published_together_or_not_at_all(bench: Bench) -
 
 
 def test_the_old_header_is_gone_before_the_slot_is_written_again(bench: Bench) -> None:
-    """A reader whose lease has ended reads the headers last, and must find that out."""
+    """A reader whose lease has ended reads the headers last, and must detect the change."""
     first = bench.stored(A)
     ref = bench.store.lease(first, IDENTITY, NOW)
     bench.store.let_go(first)
@@ -92,7 +92,7 @@ def test_an_abandoned_slot_is_free_and_its_key_unknown(bench: Bench) -> None:
 
 
 def test_a_reserved_slot_is_nobody_elses_until_it_is_let_go(bench: Bench) -> None:
-    """Published is not enough: who waited for the window has no lease yet."""
+    """Publication is not enough: requests that waited for the window have no lease yet."""
     published, _ = bench.stored(A), bench.reserve(B)
     with pytest.raises(Overloaded, match="all 2 slots"):
         bench.reserve(C)

@@ -1,4 +1,4 @@
-"""Whisper's encoder: padded it is the published one, before cached silence close to it."""
+"""Whisper's encoder: with padding it equals the published one; with cached silence it is close."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def made(path: Path, stock: Stock) -> Model:
 
 
 def clips() -> Iterator[Int16]:
-    """Cut-outs of different lengths, each of another recording."""
+    """Excerpts of different lengths, each from another recording."""
     for name, seconds in zip(recordings.NAMES, SECONDS, strict=False):
         yield to_int16(recordings.samples(name))[: int(seconds * recordings.SAMPLE_RATE)]
 
@@ -76,7 +76,7 @@ def test_padded_it_is_the_published_encoder(model: Model) -> None:
 
 @pytest.mark.parametrize("cached", [True, False])
 def test_chunks_of_a_batch_do_not_change_each_other(model: Model, cached: bool) -> None:
-    """Of different lengths and levels of silence; padded ones and silence itself among them."""
+    """Chunks have different lengths and silence levels; some are padded or silence itself."""
     batch = [mel(one) for pcm in clips() for one in windows(model, pcm, cached=cached)]
     batch += [mel(one) for pcm in clips() for one in windows(model, pcm // 50, cached=True)]
     together = model.encoder.encode(batch)
@@ -95,7 +95,7 @@ def test_before_cached_silence_it_computes_the_audio_and_a_second(model: Model) 
 
 
 def test_cached_silence_is_heard_and_is_that_of_the_window_behind(model: Model) -> None:
-    """Where the audio is silence too, the approximation is the published encoder's answer."""
+    """If the audio is silence, too, the approximation equals the published encoder's output."""
     pcm = np.zeros(2 * recordings.SAMPLE_RATE, np.int16)
     own, silence = windows(model, pcm, cached=True)
     found, behind = model.encoder.encode([mel(own), mel(silence)])
@@ -105,7 +105,7 @@ def test_cached_silence_is_heard_and_is_that_of_the_window_behind(model: Model) 
 
 
 def test_of_speech_it_is_an_approximation_that_hears_the_silence(model: Model) -> None:
-    """Nearer to the published encoder than without any silence behind."""
+    """It is closer to the published encoder than without any silence after the audio."""
     pcm = next(clips())
     own, _ = windows(model, pcm, cached=True)
     expected = model.stock.embeddings(to_float(pcm))[: own.embeddings]
@@ -137,7 +137,7 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
     assert len(computed) == len({*computed}) == 2
     size = encode_silence(computed[0]).bytes
     monkeypatch.setattr(whisper, "_CACHE_BYTES", 2 * size)
-    encoder.encode([mel(third)])  # in the place of `other`, used before `one`
+    encoder.encode([mel(third)])  # it replaces `other`, used before `one`
     encoder.encode([mel(one)])
     assert len(computed) == 3
     encoder.encode([mel(other)])
@@ -148,7 +148,7 @@ def test_levels_of_silence_are_computed_once_and_the_oldest_is_forgotten(
 
 
 def test_a_chunk_of_silence_is_computed_once(model: Model) -> None:
-    """Also with the audio before it, and in any order with other chunks."""
+    """This holds with the audio before it, and in any order with other chunks."""
     encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
     pairs = [windows(model, pcm, cached=True) for pcm in clips()]
     chunks = [mel(one) for own, silence in pairs for one in (silence, own)]
@@ -162,7 +162,7 @@ def test_a_chunk_of_silence_is_computed_once(model: Model) -> None:
 
 
 class Left(Exception):
-    """The pass was withdrawn."""
+    """Raised when the pass is withdrawn."""
 
 
 def test_a_pass_can_end_between_layers_and_silence_is_kept_nevertheless(model: Model) -> None:
@@ -199,5 +199,5 @@ def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: M
     geometry = model.checkpoint.geometry
     assert isinstance(geometry, WhisperChunks)
     assert cost.convs([100]) == 0
-    # All linear: of a fifth of the positions, each with the keys of a whole chunk.
+    # All are linear: a fifth of the positions, each with the keys of a whole chunk.
     assert cost.window(300) * 5 == pytest.approx(cost.window(geometry.window_embeddings))

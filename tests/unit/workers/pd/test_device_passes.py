@@ -1,4 +1,4 @@
-"""How a PD worker's passes run on a CPU and on a GPU, and the checks before vLLM starts."""
+"""A PD worker's passes on a CPU and on a GPU, and the checks before vLLM starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pd(**values: object) -> PdWorkerSettings:
 def test_on_a_cpu_vllm_runs_as_it_always_did() -> None:
     assert runs_eagerly(pd(), "cpu")
     assert passes_on("cpu", pd()) == PassOptions()
-    assert PassOptions().max_batched_tokens is None  # vLLM's own
+    assert PassOptions().max_batched_tokens is None  # vLLM's own default
 
 
 def test_on_a_gpu_all_passes_are_graphs_and_take_many_windows() -> None:
@@ -130,7 +130,7 @@ def test_processes_that_share_a_gpu_order_no_more_than_their_part() -> None:
     block = 112 * 1024 * 16
     shared = {"processes_per_device": 3, "gpu_memory_share": 0.75}
     check_share(pd(kv_blocks=8000, **shared), block, GIB, 80 * GIB)
-    check_share(pd(**shared), block, GIB, 80 * GIB)  # vLLM takes what there is
+    check_share(pd(**shared), block, GIB, 80 * GIB)  # vLLM takes the remaining memory
     said = (
         r"PdWorker\.kv_blocks is 24000, which with the weights takes 42\.0 GiB, but a process has "
         r"20\.0 GiB \(gpu_memory_share 0\.75 / processes_per_device 3 of 80\.0 GiB\): set it to at "

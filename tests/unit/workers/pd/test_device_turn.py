@@ -1,4 +1,4 @@
-"""PD processes that share a device load one after the other."""
+"""PD processes that share a device load their models one after the other."""
 
 from __future__ import annotations
 

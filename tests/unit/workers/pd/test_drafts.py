@@ -1,4 +1,4 @@
-"""The part of a draft that is still worth verifying."""
+"""The remaining part of a draft that is worth verifying."""
 
 import pytest
 from hypothesis import given
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.unit
         ([1, 2, 3, 4], [], [1, 2, 3, 4]),
         ([1, 2, 3, 4], [1, 2], [3, 4]),
         ([1, 2, 3, 4], [1, 9], [3, 4]),  # 2 became 9
-        ([1, 2, 3, 4], [1, 3], [4]),  # 2 was too much
+        ([1, 2, 3, 4], [1, 3], [4]),  # 2 was surplus
         ([1, 3, 4], [1, 2, 3], [4]),  # 2 was missing
-        ([1, 3, 4], [1, 2], [4]),  # as far as one can tell, 3 became 2
+        ([1, 3, 4], [1, 2], [4]),  # apparently 3 became 2
         ([1, 2], [1, 2, 3, 4], []),
         ([], [1], []),
     ],

@@ -23,14 +23,14 @@ def alone() -> Iterator[None]:
 
 @pytest.fixture
 def met(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
-    """The errors that may have been of a device."""
+    """The errors that may come from a device."""
     found: list[BaseException] = []
     monkeypatch.setattr(module, "end_if_sticky", lambda error, what: found.append(error))
     return found
 
 
 def log(error: Exception) -> None:
-    """As vLLM does where its engine ends."""
+    """Log like vLLM at the end of its engine."""
     try:
         raise error
     except type(error):
@@ -57,5 +57,5 @@ def test_an_engine_that_runs_ends_with_its_device(met: list[BaseException]) -> N
     VLLMS.error("no error of Python's")
     assert met == []
     error = RuntimeError("CUDA error: an illegal memory access was encountered")
-    log(error)  # the file has gone meanwhile
+    log(error)  # the file has disappeared meanwhile
     assert met == [error]

@@ -1,4 +1,4 @@
-"""What waits for the one thread of transformers' engine."""
+"""The queue of the single thread of transformers' engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_no_more_wait_than_may() -> None:
     with pytest.raises(Overloaded, match="2 requests wait for the engine; try again"):
         jobs.put(job())
     assert running is not None
-    jobs.take()  # the one before has ended
+    jobs.take()  # the previous one has ended
     jobs.put(job())
 
 
@@ -47,7 +47,7 @@ def test_a_job_that_is_withdrawn_is_not_run() -> None:
     jobs.put(left)
     assert jobs.withdraw(gone)
     assert jobs.take() is left
-    assert not jobs.withdraw(left)  # it runs: its thread looks
+    assert not jobs.withdraw(left)  # it runs, and its thread checks the flag
     assert left.withdrawn
 
 

@@ -1,4 +1,4 @@
-"""Processes of vLLM's engine are forked off a server, with the environment of their parent."""
+"""Processes of vLLM's engine are forked from a server, with the environment of their parent."""
 
 from __future__ import annotations
 

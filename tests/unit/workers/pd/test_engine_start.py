@@ -1,4 +1,4 @@
-"""The engine that a PD worker starts, and the checks before."""
+"""The engine that a PD worker starts, and the checks before the start."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_where_vllm_is_not_installed_it_is_said_what_would_do(
 
 
 def test_no_engine_is_imported_before_it_is_chosen() -> None:
-    """A machine without vLLM can run the other one."""
+    """A machine without vLLM can run the other engine."""
     tree = ast.parse(Path(engine_start.__file__).read_text())
     homes = {"auricle.workers.pd.vllm", "auricle.workers.pd.transformers"}
     at_once = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module}

@@ -1,4 +1,4 @@
-"""Which beginnings of prompts stay in the KV cache of transformers' engine, and for whom."""
+"""Prefixes of prompts that stay in the KV cache of transformers' engine, and their tenants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 
 
 def prefix(keys: str, *, head: int = 1, tenant: str = "t") -> Prefix:
-    """Windows of a letter each, of ten tokens each."""
+    """Windows named by one letter each, with ten tokens each."""
     return Prefix(tenant, (head,), tuple(keys), (10,) * len(keys))
 
 
@@ -88,7 +88,7 @@ def test_a_slot_holds_what_was_last_kept_in_it_and_never_more(
     history: list[tuple[str, int]],
 ) -> None:
     slots = KvSlots(2)
-    content: dict[int, Prefix] = {}  # as a KV cache would have it
+    content: dict[int, Prefix] = {}  # the contents of a KV cache
     for keys, keep in history:
         slot, held = slots.take(prefix(keys))
         if held.tokens:

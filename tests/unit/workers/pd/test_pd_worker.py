@@ -1,4 +1,4 @@
-"""A PD worker's request slots: refused politely, some kept for finals."""
+"""A PD worker's request slots: rejections have a reason, and some slots are kept for finals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NONE = EngineCapabilities(drafts=False, limited_reuse=False, logprobs=False, kv_
 
 
 class Parts:
-    """A fetcher that has everything, and an engine that answers when told to."""
+    """A fetcher that has every window, and an engine that answers on the test's signal."""
 
     def __init__(self, capabilities: EngineCapabilities = ALL) -> None:
         self.capabilities = capabilities
@@ -97,7 +97,7 @@ async def test_the_last_slot_is_kept_for_finals() -> None:
 
 
 async def test_a_request_that_is_refused_gives_its_leases_back() -> None:
-    """The caller encodes again for its next attempt: leases would fill the slab."""
+    """The caller encodes again for its next attempt: unreleased leases would fill the slab."""
     parts = Parts()
     subject = worker(parts)
     running = [await start(subject, final=False) for _ in range(7)]
@@ -111,7 +111,7 @@ async def test_a_request_that_is_refused_gives_its_leases_back() -> None:
 
 
 async def test_no_request_can_name_the_windows_of_another_tenant() -> None:
-    """They may be in the landing slab, and without a ref they would be taken from there."""
+    """The windows may be in the landing slab, and without a ref the worker would use those."""
     parts = Parts()
     parts.answer.set()
     subject = worker(parts)
@@ -174,7 +174,7 @@ async def test_an_engine_is_asked_for_nothing_that_it_does_not_declare() -> None
 
 
 async def test_log_probabilities_that_the_engine_lacks_are_refused_and_give_leases_back() -> None:
-    """Not left out: whoever asked would take their absence for a fault of the audio."""
+    """If they were omitted, the caller would attribute their absence to the audio."""
     parts = Parts(NONE)
     asked = replace(request(final=True), logprobs=True)
     with pytest.raises(UnsupportedValue, match="gives no log probabilities; ask without logprobs"):

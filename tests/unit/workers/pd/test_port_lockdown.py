@@ -1,4 +1,4 @@
-"""Ports that vLLM's libraries leave open are closed to newcomers, where the kernel lets us."""
+"""Ports that vLLM's libraries leave open reject new connections, if the kernel permits it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What vLLM's environment is where the user has not set it."""
+"""vLLM's environment variables, unless the user has set them."""
 
 from __future__ import annotations
 
