@@ -69,7 +69,7 @@ def test_a_session_is_there_with_the_steps_of_its_chunks(found: dict[str, Any]) 
     assert session[9] == "processor 1" and found["pressed"] == "true"
     steps = ["Frontend", "Waits", "Log-mel", "Encode", "Read", "Decode", "Other"]
     assert found["steps_heads"][3:10] == steps
-    # This frontend has also sent the text of the chunks since the session was selected.
+    # For chunks since the selection of the session, this frontend also has the time of the text.
     assert any(row[3] != "–" for row in found["steps"])
     assert len(found["steps"]) >= 5
     longest = [sum(bars) for bars in found["bars"]]

@@ -102,7 +102,7 @@ async def fetch(bench: Bench, *windows: DecodeWindow) -> int:
 
 
 async def settled() -> None:
-    """Wait one iteration of the event loop: a callback frees the slots."""
+    """Let the event loop run the callback that frees the slots."""
     for _ in range(3):
         await asyncio.sleep(0)
 

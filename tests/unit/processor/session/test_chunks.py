@@ -123,7 +123,7 @@ def test_full_chunks_keep_their_keys_and_finished_seconds_too() -> None:
     assert [w.partial for w in late] == [False, False, True]
     assert early[0].key == late[0].key
     assert early[1].key != late[1].key
-    assert early[1].blocks[0].key != late[1].blocks[0].key  # silence follows its last frames
+    assert early[1].blocks[0].key != late[1].blocks[0].key  # its end was computed before silence
     finished = [block.key for block in late[2].blocks if block.final]
     grown = audio.windows(63 * SECOND)[2]
     assert finished == [block.key for block in grown.blocks if block.final][:1]
