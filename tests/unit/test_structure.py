@@ -60,6 +60,8 @@ PURE = (
     *("frontend/link/session_line.py", "planner/policy.py", "planner/plan.py"),
     "planner/forecast.py",
 )
+# Packages, what a component needs of others, and what is imported by name in another process.
+STAND_ALONE = {"__init__.py", "__main__.py", "needs.py", "preloaded.py"}
 EFFECTS = {"asyncio", "time", "socket", "threading", "subprocess", "random"}
 
 
@@ -195,6 +197,30 @@ def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
 def test_files_have_at_most_600_lines() -> None:
     lines = {relative(path): len(path.read_text().splitlines()) for path in FILES}
     assert not {file: number for file, number in lines.items() if number > 600}
+
+
+def test_functions_have_at_most_60_lines() -> None:
+    long = {
+        (relative(path), node.name)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= 60
+    }
+    assert not long
+
+
+def test_a_small_module_has_more_than_one_importer() -> None:
+    """Fewer than 40 lines for one importer belong into it; starts of components stand alone."""
+    importers = Counter(other for path in FILES for other in imports(path) & MODULES.keys())
+    small = {
+        relative(path)
+        for name, path in MODULES.items()
+        if path.name not in STAND_ALONE
+        and len(path.read_text().splitlines()) < 40
+        and importers[name] <= 1
+    }
+    assert not small
 
 
 def test_no_two_public_classes_have_one_name() -> None:
