@@ -22,7 +22,7 @@ from auricle.frontend.recordings.transcriber import (
     Whole,
 )
 from auricle.frontend.transport.access.keys import new_key
-from auricle.frontend.transport.grpc.incoming import Incoming, incoming_of
+from auricle.frontend.transport.grpc.incoming import Incoming, Method, incoming_of
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.server import RpcServer
 from tests.fakes.front import Front
@@ -377,7 +377,28 @@ async def test_without_a_port_there_is_no_server() -> None:
     await server.close()
 
 
+async def test_a_client_that_leaves_while_a_status_is_sent_is_no_failure_of_the_server() -> None:
+    class Gone:
+        def peer(self) -> str:
+            return "ipv4:127.0.0.1:5"
+
+        def invocation_metadata(self) -> tuple[()]:
+            return ()
+
+        async def abort(self, *_: object) -> None:
+            raise RuntimeError("ExecuteBatchError")
+
+    async def refused(_incoming: Incoming, _context: object) -> bytes:
+        raise AuricleError("no")
+
+    server = RpcServer(FrontendSettings(), *([_Nothing()] * 3))  # type: ignore[arg-type]
+    handler = server._handler(Method(refused), limited=False)
+    with pytest.raises(asyncio.CancelledError):
+        await handler.stream_unary(None, Gone())
+
+
 class _Nothing:
+    draining = False
     processors = None
     rpc_methods: dict[str, Any] = {}  # noqa: RUF012
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from typing import Any
@@ -87,7 +88,7 @@ class RpcServer:
             await self._server.stop(_STOP_SECONDS)
 
     def _handler(self, method: Method, *, limited: bool) -> Any:
-        import grpc
+        import grpc.aio
 
         async def handle(_requests: object, context: Any) -> bytes | None:
             settings = self._settings
@@ -103,8 +104,15 @@ class RpcServer:
                 failure = error
             status = status_of(failure, draining=self._admission.draining)
             code = getattr(grpc.StatusCode, status.code.name)
-            await context.abort(code, status.message, status.metadata)
-            return None  # which it does not come to
+            try:
+                await context.abort(code, status.message, status.metadata)
+            except grpc.aio.AbortError:
+                raise
+            except Exception:
+                # The client left while the status was sent. gRPC logs any other exception as an
+                # error of the server.
+                raise asyncio.CancelledError from None
+            return None  # `abort` always raises
 
         # Messages are taken one by one in either case, so that a unary call's message is not read
         # before its client is known.
