@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from auricle_testing.server import ROOT
-from tests.structure import imports
+from tests.structure import imports, modules
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
@@ -212,7 +212,7 @@ def test_functions_have_at_most_60_lines() -> None:
 
 def test_a_small_module_has_more_than_one_importer() -> None:
     """Fewer than 40 lines for one importer belong into it; starts of components stand alone."""
-    importers = Counter(other for path in FILES for other in imports(path) & MODULES.keys())
+    importers = Counter(other for path in modules().values() for other in imports(path))
     small = {
         relative(path)
         for name, path in MODULES.items()

@@ -8,15 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from auricle.annotation.translation.targets import Directions
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
+from auricle.checkpoints.text_model import pool_targets
 from auricle.config.settings import ProcessorSettings
 from auricle.dynamo import Route, Runtime
 from auricle.load.pools import Starting
 from auricle.load.reports import LOAD_TOPIC, PoolKind, StartingPools
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry, report_status
-from auricle.process.tracing import traced
+from auricle.process.tracing import Tracer, traced
+from auricle.processor.annotators.sessions import Annotators
+from auricle.processor.annotators.speech_translations import SpeechTranslator
 from auricle.processor.annotators.words import WordAligner
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
@@ -52,23 +56,48 @@ async def run(settings: ProcessorSettings) -> None:
     report_status("waiting for workers")
     encode_pool, pd_pool = await _required_pools(runtime, settings)
     metrics = ProcessorMetrics(registry.registry)
+    prober = Prober(view, settings.dtype, encode_pool, pd_pool)
+    async with traced("Processor", settings) as tracer:
+        annotators = await _annotators(runtime, settings, view.prompt, tracer, encode_pool, pd_pool)
+        service = ProcessorService(
+            settings, view, encode_pool, pd_pool, metrics, tracer, annotators
+        )
+        await _serve(runtime, settings, registry, view, service, prober)
+
+
+async def _annotators(
+    runtime: Runtime,
+    settings: ProcessorSettings,
+    prompt: PromptFormat,
+    tracer: Tracer,
+    encode_pool: EncodePool,
+    pd_pool: PdPool,
+) -> Annotators:
+    """Return the annotators, with the pools that are configured."""
     starting = Starting()
     runtime.subscribe("planner", LOAD_TOPIC, StartingPools, starting.update)
     aligner = await _aligner(runtime, settings, starting)
-    diarizer = translator = None
+    diarizer = translator = speech_translator = None
     if settings.speaker_model is not None:
         seconds = settings.speakers_deadline_seconds
         diarizer = _optional_pool(runtime, settings, "diarize_worker", seconds, starting)
     if settings.translate_model is not None:
         seconds = settings.translation_deadline_seconds
         translator = _optional_pool(runtime, settings, "translate_worker", seconds, starting)
-    prober = Prober(view, settings.dtype, encode_pool, pd_pool)
-    async with traced("Processor", settings) as tracer:
-        service = ProcessorService(
-            *(settings, view, encode_pool, pd_pool, metrics, tracer),
-            *(aligner, diarizer, translator),
-        )
-        await _serve(runtime, settings, registry, view, service, prober)
+    directions = Directions(
+        pool_targets(settings.translate_model, settings.translate_targets), prompt.translates
+    )
+    if directions.english_by_speech:
+        speech_translator = SpeechTranslator(prompt, settings, encode_pool, pd_pool, tracer)
+    return Annotators(
+        settings,
+        prompt,
+        aligner=aligner,
+        diarizer=diarizer,
+        translator=translator,
+        speech_translator=speech_translator,
+        directions=directions,
+    )
 
 
 async def _serve(

@@ -9,11 +9,9 @@ from contextlib import ExitStack, aclosing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from auricle.annotation.translation.targets import Directions
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.features import check_features
 from auricle.audio.pcm import milliseconds
-from auricle.checkpoints.text_model import pool_targets
 from auricle.config.settings import ProcessorSettings
 from auricle.core.errors import (
     BadRequest,
@@ -23,17 +21,14 @@ from auricle.core.errors import (
     WorkerUnavailable,
 )
 from auricle.load.chunk_load import ChunkLoad
-from auricle.load.meters import DemandMeter
 from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import ProcessorLoad
 from auricle.process.tracing import Tracer
 from auricle.processor.admission import AdaptiveLimit, Admission
 from auricle.processor.annotators.sessions import ANNOTATIONS, Annotators, SessionAnnotator
-from auricle.processor.annotators.speech_translations import SpeechTranslator
-from auricle.processor.annotators.words import WordAligner
 from auricle.processor.driver import CheckpointView, SessionDriver
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pools import EncodePool, PdPool, Pool
+from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session.open_segment import EndedSegment
 from auricle.protocol.diagnosis import LoadNow
@@ -141,12 +136,8 @@ class ProcessorService:
         pd_pool: PdPool,
         metrics: ProcessorMetrics,
         tracer: Tracer,
-        aligner: WordAligner | None = None,
-        diarizer: Pool | None = None,
-        translator: Pool | None = None,
+        annotators: Annotators,
     ) -> None:
-        """Without `aligner` sessions have no words, without `diarizer` no speakers, and without
-        `translator` no translations."""
         self._settings = settings
         self._checkpoint = checkpoint
         self._encode_pool = encode_pool
@@ -156,26 +147,7 @@ class ProcessorService:
         self._sessions: dict[str, SessionDriver] = {}
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
-        self._demand = DemandMeter()
-        prompt = checkpoint.prompt
-        directions = Directions(
-            pool_targets(settings.translate_model, settings.translate_targets), prompt.translates
-        )
-        speech_translator = (
-            SpeechTranslator(prompt, settings, encode_pool, pd_pool, tracer)
-            if directions.english_by_speech
-            else None
-        )
-        self._annotators = Annotators(
-            settings,
-            prompt,
-            self._demand,
-            aligner,
-            diarizer,
-            translator,
-            speech_translator,
-            directions,
-        )
+        self._annotators = annotators
         self._load = ChunkLoad(settings.target_chunk_ms / 1000)
         learnt = settings.admission == "learnt"
         limit = AdaptiveLimit(settings.target_chunk_ms / 1000) if learnt else None
@@ -191,7 +163,7 @@ class ProcessorService:
         metrics.rare_seconds.set_function(lambda: self._load.tail.p997)
         for name in ANNOTATIONS:
             metrics.asking.labels(name).set_function(
-                partial(self._demand.sessions.__getitem__, name)
+                partial(self._annotators.demand.sessions.__getitem__, name)
             )
 
     def leave(self) -> int:
@@ -221,7 +193,7 @@ class ProcessorService:
             waiting=self._admission.waiting,
             chunk_seconds=self._load.seconds,
             draining=draining,
-            asked=self._demand.take(),
+            asked=self._annotators.demand.take(),
         )
 
     async def view(self, request: AskView) -> View:
@@ -298,7 +270,7 @@ class ProcessorService:
         try:
             with live, ExitStack() as demand:
                 for name in annotators:
-                    demand.enter_context(self._demand.session(name))
+                    demand.enter_context(self._annotators.demand.session(name))
                 async with aclosing(merged) as events:
                     async for event in events:
                         self._admission.observe()

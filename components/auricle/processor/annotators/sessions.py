@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -57,7 +57,7 @@ class Annotators:
 
     settings: ProcessorSettings
     prompt: PromptFormat
-    demand: DemandMeter
+    demand: DemandMeter = field(default_factory=DemandMeter)
     aligner: WordAligner | None = None
     diarizer: Pool | None = None
     translator: Pool | None = None

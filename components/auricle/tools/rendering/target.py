@@ -164,6 +164,11 @@ def read_target(graph: str, config: Path) -> Target:
     cluster: KubernetesSettings = settings_for(KUBERNETES, sections, str(config))
     adapted = {name: dict(own) for name, own in sections.items() if name != KUBERNETES}
     names = load_graph(graph).in_start_order()
+    if "DynamoFrontend" in names:
+        raise SettingsError(
+            f"{graph} is not rendered: Dynamo's own frontend has no manifest here; render "
+            "graphs.e_pd:Frontend, and deploy `dynamo.frontend` with Dynamo's own chart"
+        )
     for name, values in _for_pods(cluster).items():
         if name in (COMMON, *names):
             adapted.setdefault(name, {}).update(values)

@@ -64,11 +64,11 @@ def do_nothing() -> None:
 class AudioEncoder(DeviceModel):
     """The audio encoder of a checkpoint. Both halves raise whatever the device raises.
 
-    Encoders whose passes take long on a CPU call `checkpoint` between layers; an exception of it
+    Encoders whose passes take long on a CPU call `between_layers` there; an exception of it
     ends the pass.
     """
 
-    checkpoint: Callable[[], None] = staticmethod(do_nothing)
+    between_layers: Callable[[], None] = staticmethod(do_nothing)
 
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         """Raises CheckpointError if the weights do not fit the config."""

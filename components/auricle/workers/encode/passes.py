@@ -118,7 +118,7 @@ class EncoderPass:
         stored: list[Stored] = []
         convolved: dict[str, BlockOutput] = {}
         new = self._new_blocks(jobs)
-        self._encoder.checkpoint = partial(_raise_if_withdrawn, jobs)
+        self._encoder.between_layers = partial(_raise_if_withdrawn, jobs)
         try:
             for job in jobs:
                 stored.append(self._lacking(job, new) or self._reserved(job))
@@ -131,7 +131,7 @@ class EncoderPass:
             self._store.abandon(one for one in stored if isinstance(one, Reservation))
             raise
         finally:
-            self._encoder.checkpoint = do_nothing
+            self._encoder.between_layers = do_nothing
         return Passed(stored, convolved)
 
     def _reserved(self, job: EncodeJob) -> Stored:

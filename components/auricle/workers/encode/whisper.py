@@ -99,7 +99,7 @@ class WhisperChunkEncoder(AudioEncoder):
     def _computed(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
         chunks = [self._embedded(blocks) for blocks in windows]
-        return self._run(chunks, silence, self.checkpoint)[0]
+        return self._run(chunks, silence, self.between_layers)[0]
 
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""
@@ -139,11 +139,11 @@ class WhisperChunkEncoder(AudioEncoder):
         self,
         chunks: list[torch.Tensor],
         silence: Sequence[EncodedSilence | None],
-        checkpoint: Callable[[], None] = do_nothing,
+        between_layers: Callable[[], None] = do_nothing,
     ) -> tuple[list[torch.Tensor], list[KeysValues]]:
         """Run the layers over chunks; also returns the keys and values of the first, by layer.
 
-        `checkpoint` is as `AudioEncoder.checkpoint`; cached silence is computed without it.
+        `between_layers` is as `AudioEncoder.between_layers`; cached silence is computed without it.
         All chunks share a layer's products and its attention, padded to the longest; each has the
         keys of a whole chunk.
         """
@@ -151,7 +151,7 @@ class WhisperChunkEncoder(AudioEncoder):
         hidden = torch.cat(chunks)
         first: list[KeysValues] = []
         for number, layer in enumerate(self._encoder.layers):
-            checkpoint()
+            between_layers()
             attention = layer.self_attn
             normed = layer.self_attn_layer_norm(hidden)
             queries, keys, values = (
@@ -174,7 +174,7 @@ class WhisperChunkEncoder(AudioEncoder):
                 for one, n in zip(attended, lengths, strict=True)
             ]
             hidden = hidden + attention.out_proj(torch.cat(rows))
-            checkpoint()
+            between_layers()
             hidden = hidden + layer.fc2(functional.gelu(layer.fc1(layer.final_layer_norm(hidden))))
         return list(torch.split(self._encoder.layer_norm(hidden), lengths)), first
 

@@ -60,7 +60,7 @@ class WholeChunkEncoder(AudioEncoder):
         encoder: Any = self._encoder
         hidden = embedded(encoder, self._geometry, frames)[None]
         for layer in encoder.layers:
-            self.checkpoint()
+            self.between_layers()
             hidden = layer(hidden, None)
         hidden = encoder.avg_pooler(hidden.permute(0, 2, 1)).permute(0, 2, 1)
         embeddings: torch.Tensor = self._projector(encoder.layer_norm(hidden))[0]

@@ -403,6 +403,12 @@ def test_what_a_cluster_could_not_run_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_graph_with_dynamos_own_frontend_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"render graphs\.e_pd:Frontend"):
+        render("graphs.dynamo_frontend:DynamoFrontend", CONFIG, tmp_path / "k8s")
+    assert not (tmp_path / "k8s").exists()
+
+
 def test_the_align_pool_has_pods_of_its_own(tmp_path: Path) -> None:
     config = yaml.safe_load(CONFIG.read_text())
     config["Common"]["align_model"] = "/models/Qwen3-ForcedAligner-0.6B"

@@ -297,7 +297,7 @@ class Gate:
         self.began.set()
         try:
             while not self.opened.wait(0.001):
-                self._encoder.checkpoint()
+                self._encoder.between_layers()
         except PassWithdrawn:
             self.left_early += 1
             raise

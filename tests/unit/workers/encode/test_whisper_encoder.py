@@ -171,12 +171,12 @@ def test_a_pass_can_end_between_layers_and_silence_is_kept_nevertheless(model: M
     own, _ = windows(model, next(clips()), cached=True)
     (expected,) = encoder.encode([mel(own)])
     encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1)
-    checkpoint = Mock(side_effect=[None, Left])
-    encoder.checkpoint = checkpoint
+    between_layers = Mock(side_effect=[None, Left])
+    encoder.between_layers = between_layers
     with pytest.raises(Left):
         encoder.encode([mel(own)])
-    assert checkpoint.call_count == 2 and len(encoder._silence) == 1
-    encoder.checkpoint = lambda: None
+    assert between_layers.call_count == 2 and len(encoder._silence) == 1
+    encoder.between_layers = lambda: None
     torch.testing.assert_close(encoder.encode([mel(own)])[0], expected, atol=0, rtol=0)
 
 
