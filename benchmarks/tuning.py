@@ -118,7 +118,7 @@ def draw_chunks(rows: Rows) -> Figure:
     figure = Figure(figsize=(9, 3), layout="constrained")
     for axes, label, lines in zip(
         figure.subplots(1, 3),
-        ("work per second of audio", "seconds after a word was said", "of 100 words"),
+        ("work per second of audio", "seconds after a word was spoken", "of 100 words"),
         (
             {"decodes": 1, "seconds encoded": 2, "tokens written": 3},
             {"shown": 4, "committed": 5, "committed, 95%": 6},
@@ -153,7 +153,7 @@ def draw_rollbacks(rows: Rows) -> Figure:
             axes.plot(late, wrong, marker="o", label=f"{head[1]} {settled}")
             for row, x, y in zip(some, late, wrong, strict=True):
                 axes.annotate(row[0], (x, y), (3, 4), textcoords="offset points", fontsize=8)
-        axes.set_xlabel("committed, seconds after a word was said")
+        axes.set_xlabel("committed, seconds after a word was spoken")
         axes.set_ylabel("words not of the whole segment, %")
         axes.set_title(f"{label}; at each point its {head[0]}", fontsize=10)
         axes.set_ylim(bottom=0)

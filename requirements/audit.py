@@ -78,7 +78,7 @@ def report(found: Sequence[Findings]) -> tuple[str, int]:
     audited = sum(f.audited for f in found)
     if not audited:
         # A mirror without advisories has no data on packages; pip-audit then reports all as safe.
-        raise Unreachable("it knows none of the packages")
+        raise Unreachable("it lists none of the packages")
     vulnerable = [line for f in found for line in f.vulnerable]
     unknown = sorted({name for f in found for name in f.unknown})
     lines = [*vulnerable, f"{audited} pinned versions audited, {len(vulnerable)} vulnerabilities"]
@@ -113,7 +113,7 @@ def audit_all(
 ) -> tuple[str, int]:
     """Return the lines to print and the exit code. Raises Unreachable if nothing was audited."""
     found: list[Findings] = []
-    away = Unreachable("there are no pins")
+    away = Unreachable("the files have no pins")
     for group in groups:
         try:
             found.append(audited(group, ask))

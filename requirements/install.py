@@ -109,7 +109,7 @@ class Environment:
             make = [sys.executable, "-m", "venv", str(self.folder)]
             make += ["--clear"] * (self.folder / "pyvenv.cfg").exists()
             if subprocess.run(make, check=False).returncode:
-                raise SetupError(f"`{' '.join(make)}` failed as it says above") from None
+                raise SetupError(f"`{' '.join(make)}` failed; its output is above") from None
         for site_packages in self.folder.glob("lib/python*/site-packages"):
             for name in discard_unfinished(site_packages):
                 self.say(f"{name}: was half installed; once more")
@@ -148,7 +148,7 @@ class Environment:
             if math.isfinite(search_s) and not progress.found:
                 raise SetupError("no answer" if progress.unreachable else "not there")
             print("".join(output[-15:]), file=sys.stderr, flush=True)
-            raise SetupError(f"pip failed to install {what}, as it says above")
+            raise SetupError(f"pip failed to install {what}; its output is above")
         self.say(f"{what}: done")
 
     def _pip(self) -> list[str]:
@@ -198,7 +198,7 @@ def main() -> None:
             project = f"--editable={options.editable}"
             environment.install("auricle", [project], "--no-build-isolation")
     except (SetupError, KeyboardInterrupt) as error:
-        environment.say(f"set-up stopped: {str(error) or 'interrupted'}; run it again to go on")
+        environment.say(f"set-up stopped: {str(error) or 'interrupted'}; run it again to continue")
         sys.exit(1)
 
 

@@ -43,7 +43,7 @@ def fill(folder: Path) -> int:
     Raises OSError if the folder is not a mount point, so that no other file system is filled.
     """
     if not folder.is_mount():
-        raise OSError(f"{folder} is no file system of its own")
+        raise OSError(f"{folder} must be a separate file system")
     block, written = bytes(2**20), 0
     with (folder / _FILLER).open("wb", buffering=0) as file:
         while len(block) > 0:

@@ -126,7 +126,7 @@ def _failed(rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     for row in failed:
         came = " and ".join(f"`{hit['kind']}`" for hit in row["hits"]) or "no fault"
-        yield f"- that of `{row['kind']}`, in which came {came}: {row['error']}"
+        yield f"- `{row['kind']}`, after {came}: {row['error']}"
     yield ""
 
 

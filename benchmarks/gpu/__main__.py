@@ -68,7 +68,7 @@ def _parsed(words: Sequence[str] | None) -> tuple[argparse.Namespace, Results]:
     if arguments.gpus < 1:
         parser.error("--gpus must be at least 1")
     if arguments.config and not arguments.config.is_file():
-        parser.error(f"--config: there is no file {arguments.config}")
+        parser.error(f"--config: no such file: {arguments.config}")
     try:
         results = Results(arguments.out, device=arguments.device, quick=arguments.quick)
     except ValueError as error:

@@ -104,7 +104,7 @@ class Search:
         busy = self.busy.get(capacity, Busy(nothing))
         for name in ("lag_p95_ms", "final_p95_ms", "decoded_share"):
             value = getattr(trial, name) if trial else None
-            found.put(f"streams_{name}", value, "nobody ended a segment" if trial else nothing)
+            found.put(f"streams_{name}", value, "no session ended a segment" if trial else nothing)
         found.put("streams_gpu_busy_share", busy.share, busy.why_not)
         for figure, process in _CORES.items():
             cores = usage.cpu_seconds[process] / usage.seconds if usage else None

@@ -74,7 +74,7 @@ def ratios(model: str, found: Mapping[str, Rtfx]) -> tuple[str, dict[str, float]
     wer = min(fastest.wer, cheapest.wer) + _SAME_WER
     invalid = f"{failed:g} files failed" if failed else ""
     if ours.wer > wer:
-        invalid = invalid or f"WER {ours.wer:.3f}, that of the best baseline {wer - _SAME_WER:.3f}"
+        invalid = invalid or f"WER {ours.wer:.3f}, best baseline {wer - _SAME_WER:.3f}"
     return invalid, {
         f"rtfx_ratio_long_{model}": ours.rtfx / fastest.rtfx,
         f"cpu_ratio_long_{model}": cheapest.cpu_ms / ours.cpu_ms,

@@ -17,7 +17,7 @@ from auricle_testing.server import AS_DELIVERED, Server, serving
 from benchmarks.load.protocols import Target
 
 # The tenant that floods, another one with the same rights, and one with a higher priority.
-FLOOD, OTHER, FIRST = "flood", "beside", "first"
+FLOOD, OTHER, FIRST = "flood", "other", "first"
 _PRIORITIES = {FLOOD: "normal", OTHER: "normal", FIRST: "high"}
 
 

@@ -131,7 +131,7 @@ def tenants(run: Run, graph: Graph) -> None:
         "flood_wait_p95_s": percentile(figures.waits(flood.offered), 0.95),
     }
     run.publish(found, flood.invalid or other.invalid or first.invalid)
-    for name, trial in (("quiet", quiet), ("flood", flood), ("beside", other), ("first", first)):
+    for name, trial in (("quiet", quiet), ("flood", flood), ("other", other), ("first", first)):
         _record(run, f"tenants_{name}", trial, graph)
 
 

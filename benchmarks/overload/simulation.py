@@ -200,7 +200,7 @@ def rows(*, quick: bool) -> Iterator[tuple[str, dict[str, float]]]:
         yield f"{machine}, twice as fast from the middle on", _figures(found)
         yield f"{machine}, a crowd of 3x on a new server", _figures(crowd(machine, 3 * about))
         known = crowd(machine, 3 * about, after=120.0, before=2.0 * about)
-        yield f"{machine}, a crowd of 3x on one that knows its limit", _figures(known)
+        yield f"{machine}, a crowd of 3x on a server with a learnt limit", _figures(known)
         yield (
             f"{machine}, after a flood of 10x",
             {"normal_after_s": normal_after(machine, 10.0 * about)},

@@ -72,7 +72,7 @@ def _rows(file: Path) -> tuple[str, Series, Series]:
         times.append(_seconds(row[0].strip(), where))
         counts.append(_count(row[1].strip(), head[1], where))
         if len(times) > 1 and times[-1] <= times[-2]:
-            raise TraceError(f"{where}: the time is not after that of the row before")
+            raise TraceError(f"{where}: the time must be later than in the row before")
     lasts = times[-1] - times[0] if times else 0.0
     if not _LEAST_SECONDS <= lasts <= _MOST_SECONDS:
         raise TraceError(f"{file}: lasts {lasts:g} s; it must last between an hour and a year")
@@ -87,10 +87,11 @@ def _seconds(text: str, where: str) -> float:
             seconds = datetime.fromisoformat(text).timestamp()
         except ValueError:
             raise TraceError(
-                f"{where}: {text!r} is no time; seconds or ISO 8601 (2026-01-31T08:00:00) is"
+                f"{where}: {text!r} is not a time: write seconds or ISO 8601, as in "
+                "2026-01-31T08:00:00"
             ) from None
     if not math.isfinite(seconds):
-        raise TraceError(f"{where}: {text!r} is no finite time")
+        raise TraceError(f"{where}: {text!r} is not a finite time")
     return seconds
 
 
@@ -100,7 +101,7 @@ def _count(text: str, what: str, where: str) -> float:
     except ValueError:
         count = math.nan
     if not (math.isfinite(count) and count >= 0):
-        raise TraceError(f"{where}: {text!r} is no number of {what}; 0 or more is")
+        raise TraceError(f"{where}: {text!r} is not a number of {what} of at least 0")
     return count
 
 

@@ -27,7 +27,7 @@ def test_ours_is_compared_with_the_fastest_and_with_the_cheapest_way() -> None:
 def test_being_faster_with_more_words_wrong_is_no_figure() -> None:
     found = {OURS: served(300, 5, 0.02), WHOLE: served(240, 12, 0.2), CUT: served(200, 8)}
     invalid, _ = ratios("demo", found)
-    assert invalid == "WER 0.020, that of the best baseline 0.012"
+    assert invalid == "WER 0.020, best baseline 0.012"
 
 
 def test_recordings_that_failed_are_no_figure() -> None:

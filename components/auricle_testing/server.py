@@ -85,7 +85,7 @@ class Server:
         """Wait until `log` has the last line of a process that has ended."""
         assert self.reading is not None
         self.reading.join(ANSWER_SECONDS)
-        assert not self.reading.is_alive(), "somebody still holds its output"
+        assert not self.reading.is_alive(), "a process still holds its output"
 
     def metric(self, component: str, name: str, **labels: str) -> float:
         """Sum of a metric's samples; components but Frontend export it on their system port."""

@@ -93,7 +93,7 @@ def test_people_say_the_words_they_recorded_and_no_others(monkeypatch: pytest.Mo
     assert slow.start is not None and round((slow.end - slow.start) * 16_000) == 2 * lengths["two"]
     with pytest.raises(ValueError, match="chess has never said monday"):
         People().say("one monday", "chess", 1.0)
-    with pytest.raises(ValueError, match="nobody is called 'peter'"):
+    with pytest.raises(ValueError, match="unknown voice 'peter'"):
         People().words("peter")
 
 

@@ -279,7 +279,7 @@ def main() -> None:
     if trainer.step >= steps:
         finished.touch()
     else:
-        print(f"step {trainer.step} of {steps}: the same command goes on from here")
+        print(f"step {trainer.step} of {steps}: the same command continues from here")
 
 
 def _made_ahead(trainer: Trainer, maker: ExampleMaker) -> Iterator[list[Example]]:

@@ -29,7 +29,7 @@ class Scripted:
         self.recordings.append(recording)
         yield DecodedSeconds(self.heard)
         if recording.name == "broken.wav":
-            raise UndecodableAudio("broken.wav is no audio")
+            raise UndecodableAudio("broken.wav is not audio")
         if recording.name == "endless.wav":
             await asyncio.Event().wait()
         yield RecordingSegment("ten green apples", 0, 16_000, "English")

@@ -134,7 +134,7 @@ async def test_the_bus_ends_when_told_to_though_nats_is_gone(tmp_path: Path) -> 
     with nats_server(tmp_path, port):
         heard(final("text"))
         await eventually(lambda: subject.number("published_total") == 1, seconds=60)
-    heard(final("nobody takes this", 1))
+    heard(final("no subscriber takes this", 1))
     async with asyncio.timeout(60):
         await cancelled([task])
     assert task.cancelled()

@@ -110,7 +110,7 @@ def drafts(tokens: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         "one replaced": (*tokens[:middle], other, *tokens[middle + 1 : -1]),
         "one missing": (*tokens[:middle], *tokens[middle + 1 : -1]),
         "one too many": (*tokens[:middle], other, *tokens[middle:-1]),
-        "goes on after the end": (*tokens[:-1], *tokens[3:8]),
+        "continues after the end": (*tokens[:-1], *tokens[3:8]),
         "nonsense": tuple(reversed(tokens[:-1])),
     }
 

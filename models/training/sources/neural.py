@@ -47,7 +47,7 @@ def phonemes(text: str, *, british: bool = False) -> list[str]:
     """
     found: list[str] = _words_to_phonemes(british)(text).split()
     if len(found) != len(text.split()):
-        raise ValueError(f"{text!r} is said as {len(found)} words: {' '.join(found)}")
+        raise ValueError(f"{text!r} is pronounced as {len(found)} words: {' '.join(found)}")
     return found
 
 

@@ -67,7 +67,7 @@ class People:
     def words(self, voice: str) -> tuple[str, ...]:
         """Return the person's recorded words, sorted."""
         if voice not in persons():
-            raise ValueError(f"nobody is called {voice!r}; there are: {', '.join(persons())}")
+            raise ValueError(f"unknown voice {voice!r}; voices: {', '.join(persons())}")
         return tuple(sorted(set(persons()[voice].words.values())))
 
     def say(self, text: str, voice: str, speed: float) -> Speech:

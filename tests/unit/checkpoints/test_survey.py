@@ -62,7 +62,7 @@ def test_whisper_takes_kv_for_30_s_however_short_the_audio(tmp_path: Path) -> No
     said = " ".join(done.stdout.split())
     assert "segments of at most 28 s" in said
     mib = 1500 * found.kv_bytes_per_token / (1 << 20)
-    assert f"at most 448 tokens, and {mib:.0f} MiB a request for what it attends to" in said
+    assert f"at most 448 tokens, and {mib:.0f} MiB a request for cross-attention" in said
     assert "open segments of 28 s" in said
 
 

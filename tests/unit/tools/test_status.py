@@ -129,9 +129,9 @@ def test_a_deployment_that_cannot_be_asked_is_another_exit_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def ask(_url: str, _key: str | None) -> Diagnosis:
-        raise AuricleError("nobody listens there")
+        raise AuricleError("nothing listens there")
 
     monkeypatch.setattr("auricle.tools.doctor.ask", ask)
     done = CliRunner().invoke(main, ["status"])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr == "auricle: nobody listens there\n"
+    assert done.stderr == "auricle: nothing listens there\n"

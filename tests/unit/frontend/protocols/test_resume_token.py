@@ -133,7 +133,7 @@ def test_no_bit_of_its_bytes_can_be_changed() -> None:
 
 @pytest.mark.parametrize("token", ["", "x", "AQ", "é" * 40, "A" * 200, "A" * (RESUME_TOKEN + 1)])
 def test_what_is_no_token_is_malformed(token: str) -> None:
-    with pytest.raises(ResumeMalformed, match="send the last one received"):
+    with pytest.raises(ResumeMalformed, match="send the most recent token received"):
         Frontend().open(Resume(token, 0))
 
 

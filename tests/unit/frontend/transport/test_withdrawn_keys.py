@@ -109,5 +109,5 @@ async def test_metrics_are_open_unless_they_need_an_operators_key() -> None:
 
 
 def test_metrics_cannot_need_a_key_where_there_are_none() -> None:
-    with pytest.raises(SettingsError, match=r"Frontend\.metrics_need_key is set, but"):
+    with pytest.raises(SettingsError, match=r"Frontend\.metrics_need_key is set without API keys"):
         access_of(FrontendSettings(metrics_need_key=True))

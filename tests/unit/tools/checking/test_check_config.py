@@ -114,7 +114,7 @@ ONE_MISTAKE = {
         "Frontend: {tls_key: README.md, tls_certificate: README.md}",
         "1: Frontend.tls_certificate is 'README.md': it cannot serve TLS with the key README.md",
     ),
-    "a translator that is no text model": (
+    "a translator that is not a text model": (
         "Common: {translate_model: models/demo}",
         "1: Common.translate_model is 'models/demo': models/demo/config.json has thinker_config",
     ),

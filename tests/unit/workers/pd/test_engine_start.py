@@ -65,7 +65,7 @@ def test_no_engine_is_imported_before_it_is_chosen() -> None:
     ("values", "said"),
     [
         ({"placement": "kv"}, "placement is kv, but engine transformers publishes no KV events"),
-        ({"cudagraph_mode": "full"}, "cudagraph_mode is full, which is for vLLM"),
+        ({"cudagraph_mode": "full"}, "cudagraph_mode is full, a setting of vLLM"),
         ({"attention_backend": "FLASH_ATTN"}, "attention_backend is FLASH_ATTN"),
         ({"max_batched_tokens": 4096}, "max_batched_tokens is 4096"),
         ({"enforce_eager": True}, "enforce_eager is True"),
