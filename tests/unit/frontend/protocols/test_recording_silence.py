@@ -10,7 +10,6 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.config.settings import FrontendSettings, ProcessorSettings
 from auricle.frontend.audio.endpointing import ServerVadFields
 from auricle.frontend.protocols.stream.start import endpointing_options, parse_start
-from auricle.frontend.protocols.transcriptions.endpoint import endpointing
 from auricle.frontend.protocols.transcriptions.form import ChunkingStrategy
 from auricle.processor.session.rules import SessionRules
 from auricle.protocol.sessions import OpenSession
@@ -28,7 +27,7 @@ def of_stream(settings: FrontendSettings, **start: object) -> int:
 
 
 def of_recording(settings: FrontendSettings, silence_ms: int | None = None) -> int:
-    options = endpointing(ChunkingStrategy(silence_duration_ms=silence_ms), settings)
+    options = ChunkingStrategy(silence_duration_ms=silence_ms).for_recordings(settings)
     assert options is not None
     return options.min_silence_ms
 

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Message, Send
 
 from auricle.core.errors import AuricleError
-from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.link.words import entries
 from auricle.frontend.protocols.transcriptions import formats
 from auricle.frontend.protocols.transcriptions.form import (
@@ -214,7 +213,7 @@ class TranscriptionRequests(RecordingEndpoint):
             language=request.spoken,
             languages=request.among,
             context=request.context,
-            endpointing=self.endpointing(request),
+            endpointing=request.chunking_strategy.for_recordings(self._frontend.settings),
             logprobs=request.needs_logprobs,
             words=request.wants_words or divided,
             diarize=request.wants_speakers,
@@ -223,18 +222,6 @@ class TranscriptionRequests(RecordingEndpoint):
     def outputs(self, outputs: Outputs, _request: TranscriptionForm) -> Outputs:
         """Return the segments of the response."""
         return outputs
-
-    def endpointing(self, request: TranscriptionForm) -> EndpointingOptions | None:
-        """Return the request's options, the server's as defaults; None to decode all audio."""
-        wanted = request.chunking_strategy
-        return EndpointingOptions.chosen(
-            self._frontend.settings,
-            enabled={"none": False, "auto": None}.get(wanted.type, True),
-            threshold=wanted.threshold,
-            min_silence_ms=wanted.silence_duration_ms,
-            pre_roll_ms=wanted.prefix_padding_ms,
-            recorded=True,
-        )
 
     def broken(self, error: AuricleError) -> bytes:
         """Return the last event of a stream that failed."""

@@ -15,10 +15,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from auricle.config.settings import FrontendSettings
 from auricle.core.errors import BadRequest, UnsupportedValue
 from auricle.core.limits import file_name
 from auricle.core.sanitize import escaped, quoted
-from auricle.frontend.audio.endpointing import ServerVadFields
+from auricle.frontend.audio.endpointing import EndpointingOptions, ServerVadFields
 from auricle.frontend.recordings.uploads import CheckSize, on_disk, storing
 from auricle.frontend.transport.options import LENIENT_SWITCHES, Model, read
 from auricle.frontend.transport.transcription_options import TranscriptionOptions
@@ -36,6 +37,17 @@ class ChunkingStrategy(ServerVadFields, frozen=True, kw_only=True):
     """Endpointing. With `none`, an extension of OpenAI's API, all audio counts as speech."""
 
     type: Literal["auto", "server_vad", "none"] = "auto"
+
+    def for_recordings(self, settings: FrontendSettings) -> EndpointingOptions | None:
+        """Return the options in effect for a recording; None to decode all audio."""
+        return EndpointingOptions.chosen(
+            settings,
+            enabled={"none": False, "auto": None}.get(self.type, True),
+            threshold=self.threshold,
+            min_silence_ms=self.silence_duration_ms,
+            pre_roll_ms=self.prefix_padding_ms,
+            recorded=True,
+        )
 
 
 class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
