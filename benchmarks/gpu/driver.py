@@ -62,8 +62,8 @@ async def _pools(runtime: Runtime, source: LoadInput) -> Pools:
     speakers = SpeakerPools(runtime, source, local=True)
     await speakers.ready()
     pools = speakers.pools
-    runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, pools.encode.loads.heard)
-    runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pools.pd.loads.heard)
+    runtime.subscribe("encode_worker", LOAD_TOPIC, WorkerLoad, pools.encode.loads.update)
+    runtime.subscribe("pd_worker", LOAD_TOPIC, WorkerLoad, pools.pd.loads.update)
     return pools
 
 
