@@ -46,7 +46,7 @@ class Graph:
     discovery: DiscoveryState = field(default_factory=lambda: DiscoveryState("file", "up"))
     bus: BusState | None = None
     unasked: int = 0
-    beside: tuple[str, ...] = ()
+    optional_pools: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for number, (name, component) in enumerate(
@@ -83,5 +83,5 @@ class Graph:
         answers = tuple(self.answers.values())
         return Diagnosis(
             *("auricle", 0.0, 1.0, answers, self.unasked, (self.probe,), self.discovery, self.bus),
-            beside=self.beside,
+            optional_pools=self.optional_pools,
         )

@@ -1,4 +1,4 @@
-"""SpeakerPools of `auricle profile` in a process of their own, as a GPU's worker needs them."""
+"""Speakers of `auricle profile` in a process of their own, as a GPU's worker needs them."""
 
 from __future__ import annotations
 

@@ -289,8 +289,8 @@ async def test_bombs_change_nothing_for_a_recording_beside_them(server: Server) 
         packets = asyncio.create_task(
             post(http, "packets.mkv", media.one_sample_packets(1_000_000))
         )
-        beside = await post(http, "market.flac", recording)
-        assert beside.json()["text"] == alone
+        together = await post(http, "market.flac", recording)
+        assert together.json()["text"] == alone
         assert not silence.done()
         refused = await packets
         assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_costly")

@@ -191,18 +191,18 @@ async def test_no_draft_changes_a_log_probability(bench: Bench[VllmEngine], name
 async def test_tokens_that_are_not_allowed_are_not_taken_from_a_draft(
     bench: Bench[VllmEngine],
 ) -> None:
-    plain, beside = await bench.decode("kitchen"), await bench.decode("station")
+    plain, other = await bench.decode("kitchen"), await bench.decode("station")
     allowed = sorted({*plain.tokens} - {plain.tokens[4]})
     undrafted = await bench.decode("kitchen", allowed=allowed, logprobs=True)
     assert {*undrafted.tokens} <= {*allowed}
     for draft in (plain.tokens[:-1], undrafted.tokens[:-1]):
         drafted, neighbour = await asyncio.gather(
             bench.decode("kitchen", draft, allowed=allowed, logprobs=True),
-            bench.decode("station", beside.tokens[:-1]),
+            bench.decode("station", other.tokens[:-1]),
         )
         assert drafted.tokens == undrafted.tokens
         assert drafted.logprobs == pytest.approx(undrafted.logprobs, abs=1e-3)
-        assert neighbour.tokens == beside.tokens
+        assert neighbour.tokens == other.tokens
 
 
 async def test_log_probabilities_are_those_among_the_allowed_tokens(

@@ -188,7 +188,7 @@ async def test_what_changes_while_it_is_read_is_never_taken_for_what_was_asked(
 
 
 async def test_an_owner_is_told_without_a_read(bench: Bench) -> None:
-    bench.endpoint.notify("nobody", b"junk", b"lost")  # has no effect
+    bench.endpoint.notify("unknown", b"junk", b"lost")  # has no effect
     bench.endpoint.notify(bench.address.agent, bench.address.metadata, b"7")
     await eventually(lambda: bench.notices() == [b"7"], seconds=60)
 
@@ -200,7 +200,7 @@ async def test_a_wrong_location_fails_that_read_alone(bench: Bench, what: str) -
     with pytest.raises(TransferFailed, match="reading from"):
         match what:
             case "agent":
-                await bench.read(agent="nobody")
+                await bench.read(agent="unknown")
             case "metadata":
                 await bench.read(agent="somebody", metadata=b"junk")
             case "embeddings":

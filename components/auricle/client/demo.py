@@ -153,10 +153,10 @@ def _command() -> str:
     """Return the command `auricle` for a shell of this folder."""
     if shutil.which("auricle") is not None:
         return "auricle"
-    beside = Path(sys.executable).with_name("auricle")
-    if not beside.exists():
+    command = Path(sys.executable).with_name("auricle")
+    if not command.exists():
         return f"{sys.executable} -m auricle"
-    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+    return str(command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command)
 
 
 _MODULE = Path("benchmarks/two_minutes.py")

@@ -39,9 +39,10 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The profiles of all pools, for one checkpoint on one kind of machine.
 
-    `beside` has the profiles of measured optional pools, by kind. `pd_per_encode_worker` is the
-    number of PD workers that one encode worker feeds, by the seconds of segments, for manual
-    sizing: the planner sizes each pool by its own load.
+    `optional_pools` has the profiles of those that were measured, by kind; its key in the
+    file is `beside`. `pd_per_encode_worker` is the number of PD workers that one encode worker
+    feeds, by the seconds of segments, for manual sizing: the planner sizes each pool by its own
+    load.
     """
 
     checkpoint: str
@@ -50,15 +51,15 @@ class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     encode_worker: PoolProfile
     pd_worker: PoolProfile
     pd_per_encode_worker: dict[str, float] = {}
-    beside: dict[str, PoolProfile] = {}
+    optional_pools: dict[str, PoolProfile] = msgspec.field(default_factory=dict, name="beside")
 
     def has(self, kind: PoolKind) -> bool:
         """Return whether a pool was measured; required pools always were."""
-        return not POOLS[kind].asked or kind in self.beside
+        return not POOLS[kind].asked or kind in self.optional_pools
 
     def pool(self, kind: PoolKind) -> PoolProfile:
         """Return the profile of a pool that was measured."""
-        found: PoolProfile = self.beside[kind] if POOLS[kind].asked else getattr(self, kind)
+        found: PoolProfile = self.optional_pools[kind] if POOLS[kind].asked else getattr(self, kind)
         return found
 
     def write(self, path: Path) -> None:
@@ -82,7 +83,7 @@ def read_profile(path: Path | None) -> CapacityProfile:
         raise SettingsError(f"cannot read Planner.profile {path}: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise SettingsError(f"Planner.profile {path}: {error}") from None
-    if unknown := sorted(set(profile.beside) - {pool.kind for pool in OPTIONAL_POOLS}):
+    if unknown := sorted(set(profile.optional_pools) - {pool.kind for pool in OPTIONAL_POOLS}):
         raise SettingsError(
             f"Planner.profile {path}: unknown optional pool {unknown[0]!r}; "
             f"known: {', '.join(pool.kind for pool in OPTIONAL_POOLS)}"

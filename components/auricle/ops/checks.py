@@ -219,7 +219,7 @@ def wordless(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Finding]:
     All of it is a notice where there is a planner, which empties unused pools.
     """
     there = {answer.component for answer in diagnosis.processes}
-    due = set(diagnosis.beside) & set(ALIGNERS)
+    due = set(diagnosis.optional_pools) & set(ALIGNERS)
     if not due and there & set(ALIGNERS):
         due = set(ALIGNERS)
     gone = [c for c in ALIGNERS if c in due and c not in {*there, *diagnosis.discovery.unlisted}]
@@ -247,7 +247,8 @@ def untranslated(diagnosis: Diagnosis, _processes: Processes) -> Iterator[Findin
     That is a notice where there is a planner, which empties unused pools.
     """
     there = {answer.component for answer in diagnosis.processes}
-    due = set(diagnosis.beside) & set(TRANSLATORS) - there - set(diagnosis.discovery.unlisted)
+    absent = set(TRANSLATORS) - there - set(diagnosis.discovery.unlisted)
+    due = set(diagnosis.optional_pools) & absent
     if not due:
         return
     if "planner" in there:

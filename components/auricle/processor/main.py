@@ -24,7 +24,7 @@ from auricle.processor.annotators.speech_translations import SpeechTranslator
 from auricle.processor.annotators.words import WordAligner
 from auricle.processor.driver import CheckpointView
 from auricle.processor.metrics import ProcessorMetrics
-from auricle.processor.pools import EncodePool, PdPool, Pool
+from auricle.processor.pools import EncodePool, PdPool, Pool, TranslatePool
 from auricle.processor.probe import Prober, segment_need
 from auricle.processor.service import ProcessorService
 from auricle.processor.session.windows import MIN_SAMPLES, KeyScheme, SegmentAudio
@@ -185,14 +185,13 @@ def _optional_pool(
     starting: Starting,
 ) -> Pool:
     """Connect to a pool of annotations, without waiting for a worker."""
-    return Pool.of(
+    kind = TranslatePool if component == "translate_worker" else Pool
+    return kind.of(
         runtime,
         component,
         deadline_seconds / 2,  # leaves time for a second attempt
         settings.attempts,
         planned=lambda: component in starting,
-        # Another translate worker only has to read the prompt again.
-        leaves_at_once=component == "translate_worker",
     )
 
 

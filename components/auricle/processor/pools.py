@@ -44,6 +44,9 @@ class Pool:
     on them. Shared by all sessions of a processor; used on the event loop only.
     """
 
+    # Whether a draining worker is left within a segment, or only at the segment's end.
+    leaves_at_once = False
+
     def __init__(
         self,
         endpoint: RemoteEndpoint,
@@ -52,14 +55,11 @@ class Pool:
         pulses: Pulses | None = None,
         *,
         planned: Callable[[], bool] = lambda: False,
-        leaves_at_once: bool = False,
     ) -> None:
         """`deadline_seconds` bounds each attempt. `pulses` detects workers that hang before that.
-        `planned` returns whether planners are starting an empty pool. With `leaves_at_once` a
-        draining worker is left within a segment, otherwise at the segment's end.
+        `planned` returns whether planners are starting an empty pool.
         """
         self._planned = planned
-        self._leaves_at_once = leaves_at_once
         self._endpoint = endpoint
         self._pulses = pulses
         self._deadline = deadline_seconds
@@ -125,7 +125,7 @@ class Pool:
 
     def left(self, instance: int) -> bool:
         """Whether the instance must be left within the segment: it hangs, fails or drains."""
-        draining = self._leaves_at_once and self.loads.draining(instance)
+        draining = self.leaves_at_once and self.loads.draining(instance)
         return draining or self._endpoint.suspected(instance)
 
     async def call(self, instance: int, request: Struct, reply: type[Reply]) -> Reply:
@@ -299,9 +299,7 @@ class Placement:
 class EncodePool(Pool):
     """Calls to encode workers."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        # Moving costs little: another worker only needs the features.
-        super().__init__(*arguments, **options, leaves_at_once=True)
+    leaves_at_once = True  # another worker only needs the features
 
     async def encode_ahead(self, instance: int, request: EncodeRequest) -> EncodeReply:
         """Make one attempt, of at most 1 s, on `instance`. Raises AuricleError.
@@ -342,3 +340,9 @@ class PdPool(Pool):
             return None
         # Only the head can be cached: it is followed by the segment's own audio.
         return partial(self._kv_index.held, request.head, request.tenant)
+
+
+class TranslatePool(Pool):
+    """Calls to translate workers."""
+
+    leaves_at_once = True  # another worker only has to read the prompt again

@@ -174,7 +174,8 @@ class Diagnosis(msgspec.Struct, frozen=True):
     """One frontend's examination of its deployment at `at` (Unix seconds), in `seconds`.
 
     `unasked` processes in discovery exceeded the limit and were not examined. `bus` is None without
-    a transcript bus. `beside` are the components of the configured optional pools.
+    a transcript bus. `optional_pools` has the components of the
+    configured ones; its key in JSON is `beside`.
     """
 
     namespace: str
@@ -185,4 +186,4 @@ class Diagnosis(msgspec.Struct, frozen=True):
     probes: tuple[ProbeAnswer, ...]
     discovery: DiscoveryState
     bus: BusState | None = None
-    beside: tuple[str, ...] = ()
+    optional_pools: tuple[str, ...] = msgspec.field(default=(), name="beside")

@@ -66,7 +66,7 @@ def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
     graph = aligned(Graph())
     graph.without("e1", "f1")
     assert findings(graph.diagnosis()) == []  # zero may be intended
-    graph.beside = ("align_encode_worker", "align_worker")
+    graph.optional_pools = ("align_encode_worker", "align_worker")
     found = findings(graph.diagnosis())
     assert [f.what for f in found] == [
         "No align encode worker is running.",
@@ -78,7 +78,7 @@ def test_both_halves_of_a_configured_align_pool_are_missed() -> None:
 def test_an_aligner_that_is_the_model_has_no_encode_workers_to_miss() -> None:
     graph = aligned(Graph())
     graph.without("e1")
-    graph.beside = ("align_worker",)
+    graph.optional_pools = ("align_worker",)
     assert findings(graph.diagnosis()) == []
     graph.without("f1")
     (found,) = findings(graph.diagnosis())
@@ -87,7 +87,7 @@ def test_an_aligner_that_is_the_model_has_no_encode_workers_to_miss() -> None:
 
 def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
     graph = Graph()
-    graph.beside = ("align_encode_worker", "align_worker")
+    graph.optional_pools = ("align_encode_worker", "align_worker")
     said = Description("host-a", 70, 0, VERSIONS, 0, "", False, Parts())
     graph.answers["p1"] = ProcessAnswer("planner", "p1", 0.01, said)
     (found,) = findings(graph.diagnosis())
@@ -96,7 +96,7 @@ def test_a_pool_that_a_planner_may_have_emptied_is_only_noted() -> None:
 
 def test_a_translate_pool_that_is_missing_costs_no_text() -> None:
     graph = Graph()
-    graph.beside = ("translate_worker",)
+    graph.optional_pools = ("translate_worker",)
     (found,) = findings(graph.diagnosis())
     assert found.wrong and found.what == "No translate worker is running."
     assert "Text comes as before" in found.why
@@ -108,7 +108,7 @@ def test_a_translate_pool_that_is_missing_costs_no_text() -> None:
 
 def test_translators_must_agree_with_each_other_only() -> None:
     graph = Graph()
-    graph.beside = ("translate_worker",)
+    graph.optional_pools = ("translate_worker",)
     for name, checkpoint in (("t1", "a" * 32), ("t2", "a" * 32), ("t3", "b" * 32)):
         parts = Parts(model=RunningModel(checkpoint, "float32"))
         said = Description("host-a", 60, 0, VERSIONS, 0, "", False, parts)

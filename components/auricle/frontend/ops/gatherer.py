@@ -269,8 +269,8 @@ class Gatherer:
 
         Raises nothing.
         """
-        at, began = time.time(), self.clock()
-        found = await inventory(self.processes)
+        at, began = self.wall_clock(), self.clock()
+        found = await inventory(self.processes, self.wall_clock)
         state = await discovery_state(self.settings)
         own = ProcessAnswer("frontend", "", 0.0, self.describe())
         return Diagnosis(
@@ -282,7 +282,7 @@ class Gatherer:
             probes=(),
             discovery=DiscoveryState(self.settings.discovery, state, found.unlisted),
             bus=self.bus(),
-            beside=_optional_pools(self.settings),
+            optional_pools=_optional_pools(self.settings),
         )
 
     async def diagnose(self) -> Diagnosis:

@@ -147,7 +147,7 @@ async def _push(
     session: SessionDriver, speech: Speech, chance: np.random.Generator, observer: SpeakerObserver
 ) -> None:
     now = asyncio.get_running_loop().time
-    # SpeakerPools must not be in phase.
+    # Speakers must not be in phase.
     began, spoken, first = now() + chance.uniform(0, CHUNK / SAMPLE_RATE), 0, True
     while True:
         segment, start = speech.segment(chance, first=first), spoken

@@ -23,7 +23,7 @@ from auricle.load.reports import PoolKind
 from auricle.processor.annotators.sessions import translation_rule
 from auricle.processor.annotators.translation_target import Source, TranslationTarget, request_for
 from auricle.processor.annotators.words import FinalSegment, WordAligner
-from auricle.processor.pools import EncodePool, Placement, Pool
+from auricle.processor.pools import EncodePool, Placement, Pool, TranslatePool
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.protocol.annotation import TranslateReply, Translating
 from auricle.protocol.sessions import OpenSession
@@ -139,7 +139,7 @@ class TranslateWorkload:
         self._names = itertools.count()
         self._patience = settings.translation_deadline_seconds
         client = runtime.client("translate_worker", "generate")
-        self._pool = Pool(client, self._patience, settings.attempts, leaves_at_once=True)
+        self._pool = TranslatePool(client, self._patience, settings.attempts)
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""

@@ -98,7 +98,7 @@ async def profile(
                 carried = await measure_annotations(
                     load_input, lambda line: console.print(line, highlight=False)
                 )
-            beside = {
+            optional_pools = {
                 kind: _annotation_profile(kind, carried[kind], together, supervisor)
                 for kind in carried
             }
@@ -114,7 +114,7 @@ async def profile(
         encode_worker=encode,
         pd_worker=pd,
         pd_per_encode_worker=ratios(encode.streams, pd.streams),
-        beside={str(kind): own for kind, own in beside.items()},
+        optional_pools={str(kind): own for kind, own in optional_pools.items()},
     )
     profiled.write(out)
     console.print(f"profile written to {out}", highlight=False)

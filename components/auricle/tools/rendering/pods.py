@@ -27,7 +27,7 @@ from auricle.tools.rendering.target import (
 )
 
 # CPU request and memory (MiB) of a process without its slab; vLLM uses most of a PD worker's.
-_BESIDE = {
+_RESOURCES = {
     "Frontend": ("2", 2048),
     "Processor": ("1", 2048),
     "EncodeWorker": ("2", 6144),
@@ -148,8 +148,7 @@ def _probes(component: str, liveness_seconds: float) -> Manifest:
 
 
 def _resources(target: Target, component: str) -> Manifest:
-    cpu, beside = _BESIDE[component]
-    memory = beside
+    cpu, memory = _RESOURCES[component]
     if component in WORKERS:
         memory += target.slab_mib(component)
     if component in ENGINES:

@@ -124,12 +124,11 @@ class EncoderPass:
                 stored.append(self._lacking(job, new) or self._reserved(job))
             convolved = self._convolve(new)
             self._attend(jobs, stored, convolved)
-        except PassWithdrawn:
+        except BaseException as error:
             self._store.abandon(one for one in stored if isinstance(one, Reservation))
+            if not isinstance(error, PassWithdrawn):
+                raise
             stored = [None] * len(jobs)
-        except BaseException:
-            self._store.abandon(one for one in stored if isinstance(one, Reservation))
-            raise
         finally:
             self._encoder.between_layers = do_nothing
         return Passed(stored, convolved)

@@ -59,7 +59,7 @@ class SharedEncodings:
         self._let_go = let_go
         self._running: dict[str, _Encoding] = {}
 
-    async def withdrawn(self, keys: Iterable[str]) -> None:
+    async def wait_for_withdrawn(self, keys: Iterable[str]) -> None:
         """Wait until withdrawn encodings of these windows have ended: they cannot be joined."""
         for key in keys:
             while (encoding := self._running.get(key)) is not None and encoding.job.withdrawn:
@@ -302,7 +302,7 @@ class EncodeWorker:
 
         Returns the numbers of windows and of blocks that had to be encoded.
         """
-        await self._encodings.withdrawn(windows)
+        await self._encodings.wait_for_withdrawn(windows)
         now = time.monotonic()
         for key in windows:
             if (ref := self._store.reuse(key, self._identity, now)) is not None:

@@ -386,7 +386,7 @@ async def test_a_client_that_leaves_while_a_status_is_sent_is_no_failure_of_the_
             return ()
 
         async def abort(self, *_: object) -> None:
-            raise RuntimeError("ExecuteBatchError")
+            raise grpc.aio.InternalError("a batch failed")
 
     async def refused(_incoming: Incoming, _context: object) -> bytes:
         raise AuricleError("no")

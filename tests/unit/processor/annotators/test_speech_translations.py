@@ -227,10 +227,10 @@ async def test_of_a_loop_what_comes_before_it_counts(prompt: PromptFormat) -> No
     assert await translated(prompt, Workers(once, "length")) == English("the dog", False)
 
 
-# ── who translates ──────────────────────────────────────────────────────────
+# ── the translator ──────────────────────────────────────────────────────────
 
 
-def beside(directions: Directions, translator: object = None) -> Annotators:
+def annotators(directions: Directions, translator: object = None) -> Annotators:
     return Annotators(
         *(ProcessorSettings.model_validate({}), PROMPT, DemandMeter(), None, None, translator),  # type: ignore[arg-type]
         speech_translator=Translator() if directions.english_by_speech else None,  # type: ignore[arg-type]
@@ -239,11 +239,11 @@ def beside(directions: Directions, translator: object = None) -> Annotators:
 
 
 def test_without_a_pool_english_is_the_speech_models() -> None:
-    assert set(beside(Directions(None, True)).requested(OPENED)) == {"speech_translations"}
-    assert not beside(Directions(None, True)).requested(replace(OPENED, translate=()))
+    assert set(annotators(Directions(None, True)).requested(OPENED)) == {"speech_translations"}
+    assert not annotators(Directions(None, True)).requested(replace(OPENED, translate=()))
 
 
 @pytest.mark.parametrize("directions", [Directions(), Directions(None, True)])
-def test_what_nobody_translates_is_refused(directions: Directions) -> None:
+def test_a_language_without_a_translator_is_refused(directions: Directions) -> None:
     with pytest.raises(BadRequest):
-        beside(directions).requested(replace(OPENED, translate=("es",)))
+        annotators(directions).requested(replace(OPENED, translate=("es",)))

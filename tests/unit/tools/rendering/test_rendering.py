@@ -124,8 +124,8 @@ def test_the_base_needs_nothing_but_kubernetes_and_dynamo(rendered: Path) -> Non
 def test_every_manifest_is_listed_by_its_kustomization(rendered: Path) -> None:
     for listing in rendered.rglob("kustomization.yaml"):
         resources = yaml.safe_load(listing.read_text())["resources"]
-        beside = {p.name for p in listing.parent.glob("*.yaml")} - {listing.name}
-        assert {r for r in resources if not r.startswith("../")} == beside, listing
+        files = {p.name for p in listing.parent.glob("*.yaml")} - {listing.name}
+        assert {r for r in resources if not r.startswith("../")} == files, listing
 
 
 def test_without_a_planner_the_pools_have_no_bounds_to_render(

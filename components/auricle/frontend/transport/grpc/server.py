@@ -106,11 +106,9 @@ class RpcServer:
             code = getattr(grpc.StatusCode, status.code.name)
             try:
                 await context.abort(code, status.message, status.metadata)
-            except grpc.aio.AbortError:
-                raise
-            except Exception:
-                # The client left while the status was sent. gRPC logs any other exception as an
-                # error of the server.
+            except grpc.aio.InternalError:
+                # The client left while the status was sent. gRPC logs any exception but
+                # `AbortError` and CancelledError as an error of the server.
                 raise asyncio.CancelledError from None
             return None  # `abort` always raises
 

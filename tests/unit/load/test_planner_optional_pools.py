@@ -43,7 +43,7 @@ PROFILE = CapacityProfile(
     *("c", "m", "d"),
     encode_worker=PoolProfile({"windows": 0.1}, 0.1, 10.0),
     pd_worker=PoolProfile({"decodes": 0.1}, 0.1, 10.0),
-    beside={pool.kind: COSTS for pool in OPTIONAL_POOLS},
+    optional_pools={pool.kind: COSTS for pool in OPTIONAL_POOLS},
 )
 
 
@@ -137,12 +137,12 @@ def test_pools_of_text_are_sized_as_if_there_were_no_others(loads: list[float], 
             kind: PoolObservation(at, count, count, load * share, 0.01)
             for (kind, count), share in zip(sizes.items(), (0.3, 1.0), strict=True)
         }
-        beside = {
+        optional = {
             pool.kind: PoolObservation(at, 2, dice.choice([0, 2]), dice.uniform(0, 9), 9.0)
             for pool in OPTIONAL_POOLS
         }
         first = alone.decide(text, QUIET)
-        both = together.decide({**beside, **text}, QUIET)
+        both = together.decide({**optional, **text}, QUIET)
         assert {kind: both[kind] for kind in text} == first
         sizes = {kind: decision.replicas for kind, decision in first.items()}
     for kind in sizes:
@@ -288,18 +288,18 @@ def test_what_has_no_checkpoint_or_no_profile_is_not_sized(
 
 
 @pytest.mark.parametrize(
-    ("beside", "said"),
+    ("optional_pools", "said"),
     [
         ({"aline_worker": COSTS}, "unknown optional pool 'aline_worker'; known: align_enc"),
         ({"align_worker": PoolProfile({"tokens": 1.0}, 0.1, 1.0)}, "no unit of work 'tokens'"),
     ],
 )
 def test_a_profile_of_no_pool_or_no_work_is_refused(
-    tmp_path: Path, beside: dict[str, PoolProfile], said: str
+    tmp_path: Path, optional_pools: dict[str, PoolProfile], said: str
 ) -> None:
     file = tmp_path / "profile.json"
     text = PROFILE.encode_worker, PROFILE.pd_worker
-    CapacityProfile("c", "m", "d", *text, beside=beside).write(file)
+    CapacityProfile("c", "m", "d", *text, optional_pools=optional_pools).write(file)
     with pytest.raises(SettingsError, match=said):
         read_profile(file)
 
