@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from auricle.core.aio import LoopTurn
+from auricle.core.aio import TimeSlice
 
 Input = TypeVar("Input")
 # Smaller differences are ignored: the fixed cost of a session varies by about these amounts.
@@ -53,9 +53,9 @@ def counting() -> Iterator[Operations]:
 
         return copied
 
-    before, clock = sys.gettrace(), LoopTurn.clock
+    before, clock = sys.gettrace(), TimeSlice.clock
     # Turns end after a number of steps instead of a time, so that the count is reproducible.
-    LoopTurn.clock = staticmethod(lambda: counted.steps * _STEP_SECONDS)
+    TimeSlice.clock = staticmethod(lambda: counted.steps * _STEP_SECONDS)
     for name, function in originals.items():
         setattr(np, name, copying(function))
     sys.settrace(traced)
@@ -63,7 +63,7 @@ def counting() -> Iterator[Operations]:
         yield counted
     finally:
         sys.settrace(before)
-        LoopTurn.clock = clock
+        TimeSlice.clock = clock
         for name, function in originals.items():
             setattr(np, name, function)
 

@@ -9,7 +9,7 @@ from contextlib import aclosing, asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
-from auricle.core.aio import unless
+from auricle.core.aio import run_until
 from auricle.dynamo import Tokens
 from auricle.frontend.main import build_services
 from auricle.frontend.protocols.audiosocket import audiosocket_protocol
@@ -65,7 +65,7 @@ class FallibleProcessor(Processor):
     ) -> AsyncGenerator[SessionEvent, None]:
         self.opened += 1
         async with aclosing(super().stream(message, reply, instance)) as events:
-            while (event := await unless(self._failing, _next(events))) is not None:
+            while (event := await run_until(self._failing, _next(events))) is not None:
                 if message.translate and isinstance(event, SegmentPartial):
                     continue  # partials differ from finals and must not be committed
                 yield event

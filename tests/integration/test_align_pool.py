@@ -64,12 +64,12 @@ async def runtime(path: Path, discovery: Path) -> AsyncIterator[Runtime]:
     runtime.close()
 
 
-async def connected(runtime: Runtime, path: Path, patience: float = 60.0) -> WordAligner:
+async def connected(runtime: Runtime, path: Path, deadline_seconds: float = 60.0) -> WordAligner:
     encode = runtime.client("align_encode_worker", "generate")
     align = runtime.client("align_worker", "generate")
     pulses = runtime.pulses("align_worker", align, WORKER_PULSE)
-    encode_pool = EncodePool(encode, patience, 1)
-    pool = Pool(align, patience, 4, pulses)
+    encode_pool = EncodePool(encode, deadline_seconds, 1)
+    pool = Pool(align, deadline_seconds, 4, pulses)
     await encode_pool.ready(START_SECONDS)
     await pool.ready(START_SECONDS)
     return WordAligner(open_checkpoint(path), "float32", encode_pool, pool)
@@ -111,7 +111,7 @@ async def test_a_dead_worker_is_named_and_another_one_gives_the_same_times(
     reference: Reference,
 ) -> None:
     aligner = await connected(runtime, path)
-    hurried = await connected(runtime, path, patience=4.0)
+    hurried = await connected(runtime, path, deadline_seconds=4.0)
     samples = 8 * 16_000
     right = expected(reference, samples, WORDS)
     for name in ("AlignEncodeWorker", "AlignWorker"):

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.launcher.output import StatusBoard
 from auricle.launcher.supervisor import Process, StartFailed, Supervisor
 from auricle_testing.server import eventually
@@ -80,11 +80,11 @@ class Run:
             self.supervisor.run(self._groups, ready.set, self._stop_order)
         )
         try:
-            await within(60, ready.wait(), "starting")
+            await with_timeout(60, ready.wait(), "starting")
             yield
         finally:
             self.supervisor.stop()
-            await within(60, running, "stopping")
+            await with_timeout(60, running, "stopping")
 
     def children(self) -> list[psutil.Process]:
         """Child processes started since this object was created."""

@@ -14,10 +14,10 @@ from auricle.core.errors import DeadlineExceeded
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 # Time for which one client may hold an event loop before others are served.
-TURN_SECONDS = 0.002
+TIME_SLICE_SECONDS = 0.002
 
 
-async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
+async def with_timeout(seconds: float, awaitable: Awaitable[T], what: str) -> T:
     """Await with a deadline. Raises DeadlineExceeded after `seconds`, naming `what`.
 
     Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives together with the
@@ -30,12 +30,12 @@ async def within(seconds: float, awaitable: Awaitable[T], what: str) -> T:
         raise DeadlineExceeded(f"{what} took longer than {seconds:g} s") from None
 
 
-class LoopTurn:
-    """One client's turn on an event loop that serves many: it ends after `TURN_SECONDS`.
+class TimeSlice:
+    """One client's share of an event loop that serves many: it expires after `TIME_SLICE_SECONDS`.
 
     A reader with much buffered input never waits and would block other clients, so it calls
-    `give_way` after each small step. A turn begins with the first step after the loop has run
-    something else, so a reader that waits for its client never gives way.
+    `yield_if_expired` after each small step. A time slice begins with the first step after the loop
+    has run something else, so a reader that waits for its client never yields.
     """
 
     clock: Callable[[], float] = staticmethod(time.monotonic)  # in seconds
@@ -50,15 +50,15 @@ class LoopTurn:
             asyncio.get_running_loop().call_soon(self._over)
 
     @property
-    def used_up(self) -> bool:
-        """Whether the turn has lasted `TURN_SECONDS`."""
-        return self._began is not None and self.clock() - self._began >= TURN_SECONDS
+    def expired(self) -> bool:
+        """Whether the time slice has lasted `TIME_SLICE_SECONDS`."""
+        return self._began is not None and self.clock() - self._began >= TIME_SLICE_SECONDS
 
-    async def give_way(self) -> None:
-        """Let other tasks run if the turn is used up; call this between two steps."""
+    async def yield_if_expired(self) -> None:
+        """Let other tasks run if the time slice has expired; call this between two steps."""
         if self._began is None:
             self.begin()
-        elif self.used_up:
+        elif self.expired:
             await asyncio.sleep(0)
             self.begin()
 
@@ -67,17 +67,17 @@ class LoopTurn:
 
 
 class Interrupted(Exception):
-    """`Patience.interrupt` ended the wait."""
+    """`ReusableTimeout.interrupt` ended the wait."""
 
 
-class Patience:
-    """`within` with one timer for many waits per second.
+class ReusableTimeout:
+    """`with_timeout` with one timer for many waits per second.
 
     A timer per packet would dominate the cost of receiving a session's audio. Only one wait may be
     in progress at a time; make all calls on one event loop.
     """
 
-    _LOOK_SECONDS = 1.0  # by which a deadline may be late
+    _CHECK_SECONDS = 1.0  # by which a deadline may be late
 
     def __init__(self) -> None:
         self._until: float | None = None
@@ -97,10 +97,10 @@ class Patience:
         assert task is not None
         cancelling = task.cancelling()
         if self._timer is None:
-            self._timer = loop.call_at(self._until, self._look)
+            self._timer = loop.call_at(self._until, self._on_timer)
         elif self._timer.when() > self._until:
             self._timer.cancel()
-            self._timer = loop.call_at(self._until, self._look)
+            self._timer = loop.call_at(self._until, self._on_timer)
         try:
             return await awaitable
         except asyncio.CancelledError:
@@ -127,7 +127,7 @@ class Patience:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _on_timer(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._until is not None and now >= self._until:
@@ -136,7 +136,7 @@ class Patience:
             # No wait is in progress; the next one sets a timer.
             self._timer = None
         else:
-            self._timer = loop.call_at(max(self._until, now + self._LOOK_SECONDS), self._look)
+            self._timer = loop.call_at(max(self._until, now + self._CHECK_SECONDS), self._on_timer)
 
     def _end(self, reason: Exception) -> None:
         if self._until is not None and self._ended_by is None and self._task is not None:
@@ -144,7 +144,7 @@ class Patience:
             self._task.cancel()
 
 
-async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+async def run_until(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
     """Return the result of `work`; if `event` is set first, cancel `work` and return None."""
     task = asyncio.create_task(work)
     waiting = asyncio.create_task(event.wait())

@@ -28,21 +28,21 @@ _OWN_LAG_SECONDS = 0.3
 class PulseTimes:
     """When an instance is probed, and when it counts as hung: all in seconds.
 
-    It is probed once a call has taken `patience`, and again after each further `patience`. It is
-    hung if the answer takes `answer`, or if a part of it has been silent for `part`. Without
+    It is probed once a call has taken `probe_after`, and again after each further `probe_after`.
+    It is hung if the answer takes `answer`, or if a part of it has been silent for `part`. Without
     another instance it is left only after it has been hung for `alone`.
     """
 
-    patience: float
+    probe_after: float
     answer: float
     part: float
     alone: float = 60.0
 
 
 # A worker that hangs costs a segment less than 2 s. Nothing is lost if one is left too early.
-WORKER_PULSE = PulseTimes(patience=0.5, answer=1.2, part=1.5)
+WORKER_PULSE = PulseTimes(probe_after=0.5, answer=1.2, part=1.5)
 # Moving all sessions of a processor costs more.
-PROCESSOR_PULSE = PulseTimes(patience=1.0, answer=2.5, part=5.0)
+PROCESSOR_PULSE = PulseTimes(probe_after=1.0, answer=2.5, part=5.0)
 
 
 class Pulses:
@@ -76,7 +76,7 @@ class Pulses:
         hung: float | None = None  # since when
         try:
             while True:
-                if await _first(ends, self._times.patience) is None:
+                if await _first(ends, self._times.probe_after) is None:
                     hung = await self._check(instance, ends, hung)
                 if task.done():
                     return task.result()
@@ -110,7 +110,7 @@ class Pulses:
 
     async def _hangs(self, instance: int) -> bool:
         began = self._clock()
-        if began - self._answered.get(instance, float("-inf")) < self._times.patience:
+        if began - self._answered.get(instance, float("-inf")) < self._times.probe_after:
             return False
         try:
             reply: Alive = await self._alive.call(AskAlive(), Alive, instance, self._times.answer)
@@ -121,7 +121,7 @@ class Pulses:
         now = self._clock()
         if reply.silent_seconds >= self._times.part:
             return True
-        recent = {i: at for i, at in self._answered.items() if now - at < self._times.patience}
+        recent = {i: at for i, at in self._answered.items() if now - at < self._times.probe_after}
         self._answered = recent | {instance: now}
         return False
 

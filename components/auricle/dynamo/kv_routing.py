@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 
 log = logging.getLogger(__name__)
 # The index is in this process, so an answer takes half a millisecond.
@@ -75,7 +75,7 @@ class KvIndex:
         if len(tokens) < self._block_size:
             return {}
         try:
-            scores = await within(
+            scores = await with_timeout(
                 _ANSWER_SECONDS,
                 self._router.get_overlap_scores(list(tokens), cache_namespace=tenant),
                 "the KV router",

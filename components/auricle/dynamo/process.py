@@ -12,7 +12,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from auricle.config.settings import CommonSettings
-from auricle.core.aio import TaskOwner, cancelled, within
+from auricle.core.aio import TaskOwner, cancelled, with_timeout
 from auricle.core.errors import ProcessFailed
 from auricle.dynamo.events import EventPublisher, EventRelay, EventSubscriber
 from auricle.dynamo.handling import (
@@ -178,7 +178,7 @@ class Runtime:
         publishing = publish_kv_events(
             self._endpoint(component, endpoint), source, self._block_size, model
         )
-        publisher = await within(_LISTED_SECONDS, publishing, "announcing KV events")
+        publisher = await with_timeout(_LISTED_SECONDS, publishing, "announcing KV events")
         self._closing.append(publisher.shutdown)
 
     def kv_index(self, component: str, endpoint: str) -> KvIndex:
@@ -215,7 +215,7 @@ class Runtime:
             endpoint = self._endpoint(component, REALTIME_ENDPOINT)
             self._endpoints.append(endpoint)
             registering = register_realtime(endpoint, model)
-            await within(_LISTED_SECONDS, registering, "announcing the model")
+            await with_timeout(_LISTED_SECONDS, registering, "announcing the model")
             serving.append(asyncio.ensure_future(serve_realtime(endpoint, model)))
             names.append(REALTIME_ENDPOINT)
         listing = await self._listing(component, names[-1]) if names else None
@@ -272,7 +272,7 @@ class Runtime:
             await asyncio.gather(*(e.register_endpoint_instance() for e in self._endpoints))
 
         listing = Listing(lambda: followed.lists(own), write)
-        await within(_LISTED_SECONDS, listing.begin(), "being listed in discovery")
+        await with_timeout(_LISTED_SECONDS, listing.begin(), "being listed in discovery")
         return self._tasks.start(listing.run(), "listing")
 
     async def _close(self, serving: list[asyncio.Future[None]]) -> None:

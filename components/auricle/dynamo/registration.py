@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
 from auricle import __version__
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import ProcessFailed
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
@@ -101,7 +101,7 @@ class Listing:
         if not lost and now >= self._suspicious_until:
             return
         try:
-            await within(_WRITE_SECONDS, self._write(), "listing this process again")
+            await with_timeout(_WRITE_SECONDS, self._write(), "listing this process again")
         except Exception as error:  # Dynamo's, which has no type of its own
             if self._lost_since is not None and now - self._lost_since >= _GIVE_UP_SECONDS:
                 raise ProcessFailed(

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
 from auricle.dynamo.inotify import explained
 from auricle.dynamo.local.client import LocalCall, LocalCalls
@@ -168,7 +168,7 @@ class RemoteEndpoint:
     async def wait_for_instances(self, seconds: float) -> None:
         """Wait until discovery lists an instance; raises DeadlineExceeded after `seconds`."""
         client = await self._connected()
-        await within(seconds, client.wait_for_instances(), "an instance")
+        await with_timeout(seconds, client.wait_for_instances(), "an instance")
 
     async def wait_for(self, instance: int, seconds: float) -> None:
         """Wait until discovery has reported the instance to this client.
@@ -200,7 +200,7 @@ class RemoteEndpoint:
         """
         new = self._client is None
         try:
-            client = await within(_FOLLOWING_SECONDS, self._connected(), "discovery")
+            client = await with_timeout(_FOLLOWING_SECONDS, self._connected(), "discovery")
         except DeadlineExceeded:
             raise
         except Exception as error:  # Dynamo has no error types of its own

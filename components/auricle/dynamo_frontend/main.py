@@ -11,7 +11,7 @@ import sys
 import httpx
 
 from auricle.config.settings import DynamoFrontendSettings
-from auricle.core.aio import first_failure_or, within
+from auricle.core.aio import first_failure_or, with_timeout
 from auricle.core.errors import AuricleError
 from auricle.dynamo import dynamo_environment
 from auricle.process.metrics import report_status
@@ -46,7 +46,7 @@ async def run(settings: DynamoFrontendSettings) -> None:
 
 async def _announce(address: str, stop: asyncio.Event) -> None:
     report_status("waiting for a model")
-    await within(_MODEL_SECONDS, _lists_a_model(address), "a model to be listed")
+    await with_timeout(_MODEL_SECONDS, _lists_a_model(address), "a model to be listed")
     report_status(f"listening at {address}")
     report_status("ready")
     await stop.wait()

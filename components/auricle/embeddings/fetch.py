@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.embeddings.layout import HEADER_BYTES
 from auricle.embeddings.metrics import LandingMetrics
@@ -249,7 +249,7 @@ class WindowFetcher:
         try:
             # The endpoint's thread keeps the deadline; this one holds if the thread hangs.
             outcome = asyncio.wrap_future(read.outcome)
-            await within(self._deadline_seconds + _THREAD_SECONDS, outcome, "the NIXL thread")
+            await with_timeout(self._deadline_seconds + _THREAD_SECONDS, outcome, "the NIXL thread")
             done = True
         except DeadlineExceeded as error:
             raise TransferFailed(str(error)) from None

@@ -171,6 +171,6 @@ class Frontend:
             observers=observers,
             tracer=self.tracer,
             deadline_seconds=self.settings.request_deadline_seconds,
-            patience_seconds=self.settings.processor_deadline_seconds,
+            choose_seconds=self.settings.processor_deadline_seconds,
             lead=lead,
         )

@@ -8,7 +8,7 @@ from functools import partial
 
 from auricle.config.frontend import ModelPreset
 from auricle.config.settings import FrontendSettings
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
 from auricle.frontend.audio.turn_detection import TurnDetector, turn_model
 from auricle.frontend.audio.voice_activity import VoiceDetector
@@ -120,7 +120,7 @@ async def run(settings: FrontendSettings) -> None:
     await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections, rate_limiter)
-    await within(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
+    await with_timeout(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     _report_listening(settings, listener.getsockname()[1])
     try:
         model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)

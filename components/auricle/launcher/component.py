@@ -26,7 +26,7 @@ from auricle.launcher.model_folders import place_models
 from auricle.load.pools import OPTIONAL_POOLS
 from auricle.process.logs import configure_logging
 from auricle.process.needs import Need, imports
-from auricle.process.resources import give_way, raise_limit, trim_heap
+from auricle.process.resources import lower_priority, raise_limit, trim_heap
 
 # Of each component a package with the modules `main` and `needs`.
 PACKAGES = {
@@ -103,7 +103,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     trim_heap()
     if any(pool.component == name for pool in OPTIONAL_POOLS):
-        give_way(_NICE_OPTIONAL)
+        lower_priority(_NICE_OPTIONAL)
     main = importlib.import_module(f"{PACKAGES[name]}.main")
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
     uvloop.run(main.run(settings))

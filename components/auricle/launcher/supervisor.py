@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from auricle.core.aio import TaskOwner, cancelled, unless
+from auricle.core.aio import TaskOwner, cancelled, run_until
 from auricle.core.errors import AuricleError
 from auricle.launcher.child import Child
 from auricle.launcher.output import RepeatedLines, StatusBoard, is_of_one_request
@@ -203,7 +203,7 @@ class Supervisor:
             if drains:
                 child.send_signal(signal.SIGTERM)
                 seconds = process.drain_seconds + _STOP_SECONDS
-                await unless(self._skip_drains, asyncio.wait([runner], timeout=seconds))
+                await run_until(self._skip_drains, asyncio.wait([runner], timeout=seconds))
             if not runner.done() and (self._skip_drains.is_set() or not drains):
                 # A process that is not ready handles no signal, so SIGTERM ends it at once.
                 child.send_signal(signal.SIGINT if process.ready.is_set() else signal.SIGTERM)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from auricle.core.aio import unless
+from auricle.core.aio import run_until
 from auricle.process.metrics import report_status
 
 log = logging.getLogger(__name__)
@@ -66,11 +66,11 @@ class Drain:
 
 async def until_going(leave: asyncio.Event, stop: asyncio.Event, drain: Drain | None) -> None:
     """Return after `leave` (SIGTERM) and the drain, or after `stop` (SIGINT) and the cut."""
-    left = await unless(stop, leave.wait())
+    left = await run_until(stop, leave.wait())
     if drain is None:
         return
     if left is not None:
         report_status("draining")
-        await unless(stop, drain.run())
+        await run_until(stop, drain.run())
     if stop.is_set():
         await drain.hurry()

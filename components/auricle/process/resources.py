@@ -105,7 +105,7 @@ def connections_within_limit(wanted: int) -> int:
 _AUTOGROUP = Path("/proc/self/autogroup")
 
 
-def give_way(nice: int) -> None:
+def lower_priority(nice: int) -> None:
     """Raise the niceness of this process and its children by `nice`, for others on its cores.
 
     If Linux divides the cores among sessions first, niceness counts only within a session, which

@@ -16,7 +16,7 @@ from auricle.audio.features import FeaturePacket
 from auricle.checkpoints.geometry import Geometry
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import ProcessorSettings
-from auricle.core.aio import cancelled, within
+from auricle.core.aio import cancelled, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded
 from auricle.load.chunk_load import ChunkLoad
 from auricle.process.tracing import OFF, Tracer
@@ -309,7 +309,7 @@ class SessionDriver:
         try:
             while inbox.full:
                 self._room.clear()
-                await within(seconds, self._room.wait(), "room")
+                await with_timeout(seconds, self._room.wait(), "room")
         except DeadlineExceeded:
             raise Overloaded(
                 f"{inbox.limit_seconds:g} s of audio are waiting to be decoded"

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.config.settings import ProcessorSettings
-from auricle.core.aio import in_thread, within
+from auricle.core.aio import in_thread, with_timeout
 from auricle.core.errors import AuricleError
 from auricle.processor.driver import CheckpointView
 from auricle.processor.pools import EncodePool, PdPool, Pool
@@ -122,4 +122,4 @@ def _encode_request(session: str, windows: tuple[Window, ...]) -> EncodeRequest:
 
 async def _call(pool: Pool, instance: int, request: Struct, reply: Any) -> Any:
     what = type(request).__name__
-    return await within(_STEP_SECONDS, pool.call(instance, request, reply), what)
+    return await with_timeout(_STEP_SECONDS, pool.call(instance, request, reply), what)

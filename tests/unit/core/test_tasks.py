@@ -8,13 +8,13 @@ import weakref
 import pytest
 
 from auricle.core.aio import (
-    TURN_SECONDS,
+    TIME_SLICE_SECONDS,
     Interrupted,
-    LoopTurn,
-    Patience,
+    ReusableTimeout,
+    TimeSlice,
     first_failure_or,
     in_thread,
-    within,
+    with_timeout,
 )
 from auricle.core.errors import DeadlineExceeded
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.unit
 
 async def test_a_wait_that_is_too_long_says_what_was_waited_for() -> None:
     with pytest.raises(DeadlineExceeded, match=r"the post took longer than 0\.01 s"):
-        await within(0.01, asyncio.Event().wait(), "the post")
+        await with_timeout(0.01, asyncio.Event().wait(), "the post")
 
 
 async def test_a_cancellation_that_comes_with_the_result_is_not_lost() -> None:
     result: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(within(10, result, "the result"))
+    task = asyncio.create_task(with_timeout(10, result, "the result"))
     await asyncio.sleep(0)  # until it waits
     result.set_result(1)
     task.cancel()
@@ -87,97 +87,97 @@ async def test_a_failure_of_any_ends_all() -> None:
 
 
 async def test_many_waits_share_one_timer_and_each_has_its_deadline() -> None:
-    patience = Patience()
+    timeout = ReusableTimeout()
     for number in range(100):
         ready = asyncio.get_running_loop().create_future()
         ready.set_result(number)
-        assert await patience.wait(10, ready, "a packet") == number
+        assert await timeout.wait(10, ready, "a packet") == number
     with pytest.raises(DeadlineExceeded, match="the next packet took longer"):
-        await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
+        await timeout.wait(0.01, asyncio.Event().wait(), "the next packet")
     with pytest.raises(DeadlineExceeded):
-        await patience.wait(0.01, asyncio.Event().wait(), "the one after")
-    patience.close()
+        await timeout.wait(0.01, asyncio.Event().wait(), "the one after")
+    timeout.close()
 
 
 async def test_who_waited_is_not_held_until_the_deadline() -> None:
     """A failed task references its frames and so a whole session; its timer may run for an hour."""
-    patience = Patience()
+    timeout = ReusableTimeout()
     ready = asyncio.get_running_loop().create_future()
     ready.set_result(None)
-    waiting = asyncio.create_task(patience.wait(3_600, ready, "a packet"))
+    waiting = asyncio.create_task(timeout.wait(3_600, ready, "a packet"))
     await waiting
     ended = weakref.ref(waiting)
     del waiting
     await asyncio.sleep(0)  # the loop itself references the callback that woke this task
     gc.collect()
     assert ended() is None
-    patience.close()
+    timeout.close()
 
 
 async def test_a_timer_nobody_waits_for_ends_by_itself() -> None:
     """A client may leave without `close()`; its timer must not run forever."""
-    patience = Patience()
+    timeout = ReusableTimeout()
     ready = asyncio.get_running_loop().create_future()
     ready.set_result(None)
-    await patience.wait(10, ready, "a packet")
-    assert patience._timer is not None
-    patience._timer.cancel()
-    patience._look()  # as the timer would
-    assert patience._timer is None
+    await timeout.wait(10, ready, "a packet")
+    assert timeout._timer is not None
+    timeout._timer.cancel()
+    timeout._on_timer()  # as the timer would
+    assert timeout._timer is None
     with pytest.raises(DeadlineExceeded):
-        await patience.wait(0.01, asyncio.Event().wait(), "the next packet")
-    patience.close()
+        await timeout.wait(0.01, asyncio.Event().wait(), "the next packet")
+    timeout.close()
 
 
 async def test_a_wait_can_be_interrupted_and_nothing_is_lost() -> None:
-    patience = Patience()
+    timeout = ReusableTimeout()
     packets: asyncio.Queue[int] = asyncio.Queue()
-    patience.interrupt()  # without a wait in progress: no effect
-    waiting = asyncio.create_task(patience.wait(10, packets.get(), "a packet"))
+    timeout.interrupt()  # without a wait in progress: no effect
+    waiting = asyncio.create_task(timeout.wait(10, packets.get(), "a packet"))
     await asyncio.sleep(0)
     packets.put_nowait(1)
-    patience.interrupt()  # at the same time
-    patience.interrupt()
+    timeout.interrupt()  # at the same time
+    timeout.interrupt()
     with pytest.raises(Interrupted):
         await waiting
     assert waiting.cancelling() == 0
-    assert await patience.wait(10, packets.get(), "a packet") == 1
-    patience.close()
+    assert await timeout.wait(10, packets.get(), "a packet") == 1
+    timeout.close()
 
 
 async def test_a_patient_task_can_be_cancelled() -> None:
-    patience = Patience()
-    task = asyncio.create_task(patience.wait(10, asyncio.Event().wait(), "nothing"))
+    timeout = ReusableTimeout()
+    task = asyncio.create_task(timeout.wait(10, asyncio.Event().wait(), "nothing"))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    patience.close()
+    timeout.close()
 
 
-async def test_a_turn_ends_after_its_time_and_others_run_before_the_next(
+async def test_a_time_slice_expires_and_others_run_before_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(LoopTurn, "clock", staticmethod(lambda: now))
+    monkeypatch.setattr(TimeSlice, "clock", staticmethod(lambda: now))
     ran: list[str] = []
 
     async def busy(name: str) -> None:
         nonlocal now
-        turn = LoopTurn()
+        time_slice = TimeSlice()
         for _ in range(4):
-            await turn.give_way()
+            await time_slice.yield_if_expired()
             ran.append(name)
-            now += TURN_SECONDS / 2
+            now += TIME_SLICE_SECONDS / 2
 
     await asyncio.gather(busy("a"), busy("b"))
     assert "".join(ran) == "aabbaabb"
 
 
-async def test_who_waits_anyway_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LoopTurn, "clock", staticmethod(lambda: 0.0))
-    turn = LoopTurn()
-    turn.begin()
-    assert not turn.used_up
+async def test_a_task_that_waits_anyway_does_not_yield(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimeSlice, "clock", staticmethod(lambda: 0.0))
+    time_slice = TimeSlice()
+    time_slice.begin()
+    assert not time_slice.expired
     await asyncio.sleep(0)
-    assert turn._began is None
+    assert time_slice._began is None

@@ -18,7 +18,7 @@ from auricle.protocol.control import Alive, AskAlive
 from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
-TIMES = PulseTimes(patience=0.005, answer=0.01, part=2.0, alone=0.2)
+TIMES = PulseTimes(probe_after=0.005, answer=0.01, part=2.0, alone=0.2)
 
 
 class Instances:
@@ -26,7 +26,7 @@ class Instances:
 
     def __init__(self, *others: int) -> None:
         self.clock = Clock()
-        self.clock.step = TIMES.patience
+        self.clock.step = TIMES.probe_after
         self.answers: list[Alive | AuricleError] = []
         self.asked = 0
         self.left: list[int] = []
@@ -135,7 +135,7 @@ async def test_calls_at_the_same_time_share_an_answer() -> None:
     pulses, end = instances.pulses(), asyncio.Event()
     calls = [asyncio.create_task(pulses.during(1, end.wait())) for _ in range(20)]
     await instances.all_asked.wait()
-    await asyncio.sleep(0.02)  # several times the patience of each call
+    await asyncio.sleep(0.02)  # several times the time after which a call is probed
     end.set()
     assert all(await asyncio.gather(*calls))
     assert instances.asked <= 20  # the clock stands still: no further probe

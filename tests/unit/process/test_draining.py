@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from auricle.audio.voice_activity import VAD_FRAME
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import Overloaded
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
@@ -153,7 +153,7 @@ def test_a_gate_within_speech_does_not_rest() -> None:
 async def test_in_a_hurry_what_is_held_is_cut_and_waited_for_briefly() -> None:
     open_sessions = [2, 1, 0]
     drain = Drain(lambda: 2, notice_seconds=60, deadline=60, cut=lambda: open_sessions.pop(0))
-    await within(30, drain.hurry(), "cutting")
+    await with_timeout(30, drain.hurry(), "cutting")
     assert not open_sessions
 
 
@@ -161,5 +161,5 @@ async def test_in_a_hurry_nobody_waits_long_for_what_does_not_end(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("auricle.process.draining._CUT_SECONDS", 0.0)
-    await within(30, Drain(lambda: 2, 60, 60, cut=lambda: 2).hurry(), "cutting")
+    await with_timeout(30, Drain(lambda: 2, 60, 60, cut=lambda: 2).hurry(), "cutting")
     assert "still held after 0 s: 2" in caplog.text

@@ -13,16 +13,16 @@ AUTOGROUP = Path("/proc/self/autogroup")
 PROGRAM = """
 import os
 from pathlib import Path
-from auricle.process.resources import give_way
+from auricle.process.resources import lower_priority
 before = os.nice(0)
-give_way(2)
+lower_priority(2)
 group = Path("/proc/self/autogroup")
 print(os.nice(0) - before, *(group.read_text().split()[-1:] if group.exists() else ()))
 """
 
 
 def niceness(*, own_session: bool) -> list[str]:
-    """The niceness of a process after `give_way`, and of its session if it has one.
+    """The niceness of a process after `lower_priority`, and of its session if it has one.
 
     The kernel's file is empty for a process without a session.
     """

@@ -19,7 +19,7 @@ from typing import Final, Literal, Protocol
 
 from auricle.audio.pcm import Int16
 from auricle.audio.turn_model import SmartTurn
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import SettingsError
 
 # The model runs at the first frame of voice activity (32 ms) at which a pause is this long.
@@ -135,8 +135,8 @@ class TurnDetector:
         if self._model is None:
             raise RuntimeError("load() comes before probability()")
         loop = asyncio.get_running_loop()
-        asked = loop.run_in_executor(self._threads, self._model.probability, pcm)
-        return await within(_DEADLINE_SECONDS, asked, "turn detection")
+        running = loop.run_in_executor(self._threads, self._model.probability, pcm)
+        return await with_timeout(_DEADLINE_SECONDS, running, "turn detection")
 
     def close(self) -> None:
         """Stop. Waiting calls are cancelled."""

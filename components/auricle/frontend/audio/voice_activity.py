@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from auricle.audio.voice_activity import Floats, VoiceActivityModel, VoiceState
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import AuricleError
 
 _ROUND_DEADLINE_SECONDS = 30.0
@@ -110,7 +110,7 @@ class VoiceDetector:
         batch = [(job.state, job.frames[:_ROUND_FRAMES]) for job in jobs]
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._thread, self._model.probabilities, batch)
-        found = await within(_ROUND_DEADLINE_SECONDS, running, "voice activity")
+        found = await with_timeout(_ROUND_DEADLINE_SECONDS, running, "voice activity")
         for job, values in zip(jobs, found, strict=True):
             job.found += values.tolist()
             job.frames = job.frames[len(values) :]

@@ -23,7 +23,7 @@ from nats.js.api import Header, RetentionPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from auricle.core.aio import unless, within
+from auricle.core.aio import run_until, with_timeout
 from auricle.core.errors import AuricleError
 from auricle.frontend.exporters.transcripts import (
     TranscriptListener,
@@ -158,7 +158,7 @@ async def connected(
             error_cb=_ignore,
             closed_cb=end,
         )
-        await within(_CONNECT_SECONDS, connecting, "connecting to NATS")
+        await with_timeout(_CONNECT_SECONDS, connecting, "connecting to NATS")
         yield TranscriptStream(client, ended)
     finally:
         await _close(client)
@@ -216,8 +216,10 @@ class TranscriptStream:
             return False
         return bool((last.headers or {}).get(Header.MSG_ID) == message.identity)
 
-    async def _answer(self, asked: Coroutine[Any, Any, T]) -> T:
-        answer = await within(_ANSWER_SECONDS, unless(self._ended, asked), "an answer of NATS")
+    async def _answer(self, call: Coroutine[Any, Any, T]) -> T:
+        answer = await with_timeout(
+            _ANSWER_SECONDS, run_until(self._ended, call), "an answer of NATS"
+        )
         if answer is None:
             raise ConnectionClosedError
         return answer

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import first_failure_or, within
+from auricle.core.aio import first_failure_or, with_timeout
 from auricle.core.errors import (
     DeadlineExceeded,
     Overloaded,
@@ -127,13 +127,13 @@ class ProcessorLink:
         opened: OpenSession,
         *,
         deadline_seconds: float,
-        patience_seconds: float,
+        choose_seconds: float,
         start: ResumePoint | None = None,
         observers: Sequence[LinkObserver] = (),
         tracer: Tracer = OFF,
         lead: Lead | None = None,
     ) -> None:
-        """`deadline_seconds` bounds one push, `patience_seconds` the wait for a processor.
+        """`deadline_seconds` bounds one push, `choose_seconds` the choice of a processor.
 
         `start` is where the session's audio begins, if not at its first sample. `lead` measures the
         client's audio against real time; without it the session is never ahead.
@@ -142,7 +142,7 @@ class ProcessorLink:
         self._endpoints = endpoints
         self._trace = opened.trace
         self._deadline = deadline_seconds
-        self._patience = patience_seconds
+        self._choose_seconds = choose_seconds
         self._observers = observers
         self._tracer = tracer
         self._lead = lead
@@ -163,7 +163,7 @@ class ProcessorLink:
         while self._line.full:
             self._room.clear()
             try:
-                await within(self._deadline, self._room.wait(), "room for more audio")
+                await with_timeout(self._deadline, self._room.wait(), "room for more audio")
             except DeadlineExceeded as error:  # not the client's fault
                 raise WorkerUnavailable(f"no processor takes audio: {error}") from None
         if self._lead is not None:
@@ -236,7 +236,7 @@ class ProcessorLink:
     async def _events_of_one(self) -> AsyncGenerator[SessionEvent, None]:
         """Yield the events of one processor for the client, until the last or a hand-over."""
         avoid = frozenset() if self._instance is None else frozenset({self._instance})
-        self._instance = await self._endpoints.choose(self._patience, avoid)
+        self._instance = await self._endpoints.choose(self._choose_seconds, avoid)
         message = self._line.open_message()
         stream = self._endpoints.open.stream(message, SessionEvent, self._instance)
         self._left = left = _never()
@@ -275,7 +275,7 @@ class ProcessorLink:
 
     async def _opening(self, events: AsyncGenerator[SessionEvent, None]) -> SessionEvent | None:
         try:
-            return await within(self._deadline, _following(events), "opening the session")
+            return await with_timeout(self._deadline, _following(events), "opening the session")
         except DeadlineExceeded as error:
             raise WorkerUnavailable(str(error)) from None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
-from auricle.core.aio import LoopTurn
+from auricle.core.aio import TimeSlice
 from auricle.core.errors import ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
@@ -124,7 +124,7 @@ class _Call:
         self._connection = connection
         self.engine = SessionEngine(frontend)
         self._parser = FrameParser()
-        self._turn = LoopTurn()
+        self._time_slice = TimeSlice()
 
     async def begun(self) -> tuple[str, AudioSocketFrame] | None:
         """Return the call's id and its first audio; None if the call ends before."""
@@ -171,5 +171,5 @@ class _Call:
                     raise shutting_down()
                 return None
             self._parser.feed(data)
-        await self._turn.give_way()
+        await self._time_slice.yield_if_expired()
         return None if frame.kind in (AudioSocketKind.HANGUP, AudioSocketKind.ERROR) else frame

@@ -11,7 +11,7 @@ import msgspec
 
 from auricle import __version__
 from auricle.checkpoints.languages import language_code
-from auricle.core.aio import LoopTurn
+from auricle.core.aio import TimeSlice
 from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
 from auricle.core.limits import LANGUAGE, check
 from auricle.frontend.capabilities import ProtocolCapabilities
@@ -269,7 +269,7 @@ class _Conversation:
         self._info = info
         self._parser = EventParser(frontend.settings.max_frame_bytes)
         self._transcribe = Transcribe()
-        self._turn = LoopTurn()
+        self._time_slice = TimeSlice()
 
     async def run(self) -> None:
         """Serve the connection until its client leaves. Raises AuricleError if it must end."""
@@ -305,7 +305,7 @@ class _Conversation:
                 # Half a command must not look like a whole one, so its text is not sent.
                 raise shutting_down()
             self._parser.feed(data)
-        await self._turn.give_way()
+        await self._time_slice.yield_if_expired()
         return event
 
     # ── one utterance ───────────────────────────────────────────────────────

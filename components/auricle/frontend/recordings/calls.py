@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from auricle.core.aio import first_failure_or, in_thread, outcome_of, within
+from auricle.core.aio import first_failure_or, in_thread, outcome_of, with_timeout
 from auricle.core.errors import Overloaded
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
@@ -165,16 +165,18 @@ class RecordingCalls:
             raise Overloaded(f"{self._receiving.limit} recordings are being received; try again")
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def give_way() -> None:
+        def preempt() -> None:
             lost.set_exception(
                 Overloaded("this recording was ended in favour of a client without one; try again")
             )
             lost.exception()  # retrieved, so that asyncio does not log it
 
-        slot.on_preempted(give_way)
+        slot.on_preempted(preempt)
         try:
             seconds = self._settings.idle_timeout_seconds
-            reading = asyncio.create_task(within(seconds, only_message(context), "the recording"))
+            reading = asyncio.create_task(
+                with_timeout(seconds, only_message(context), "the recording")
+            )
             data = await first_failure_or(reading, [asyncio.create_task(outcome_of(lost))])
             return await in_thread(received, data)
         finally:

@@ -22,7 +22,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
 from auricle.config.settings import FrontendSettings
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import (
     AudioTooLong,
     AuricleError,
@@ -188,7 +188,7 @@ class DecodingProcesses:
         async with self._process(job, Path(os.devnull)) as process:
             receiving = self._in_thread(process.results.recv_bytes)
             try:
-                first = await within(_START_SECONDS, receiving, "the first decoding process")
+                first = await with_timeout(_START_SECONDS, receiving, "the first decoding process")
             except EOFError:
                 raise AuricleError("the first decoding process died") from None
         confined = DecodingOutput(job).read(first)
@@ -271,7 +271,7 @@ class DecodingProcesses:
         """Give the job to a process; False if it has ended, for lack of memory for instance."""
         # A thread cannot be cancelled: the process it has started must be ended in any case.
         started = asyncio.shield(starting)
-        process = await within(_START_SECONDS, started, "starting a decoding process")
+        process = await with_timeout(_START_SECONDS, started, "starting a decoding process")
         try:
             await self._in_thread(process.give, job, path)
         except (BrokenPipeError, ConnectionResetError):
@@ -320,7 +320,7 @@ class _WallClock:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            return await within(max(self._left, 0.0), receiving, "decoding")
+            return await with_timeout(max(self._left, 0.0), receiving, "decoding")
         except DeadlineExceeded:
             raise TooCostly(
                 f"decoding {name} took more than the {self._limit:g} s it may "

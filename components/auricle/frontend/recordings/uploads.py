@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope
 
 from auricle.config.settings import FrontendSettings
-from auricle.core.aio import Patience
+from auricle.core.aio import ReusableTimeout
 from auricle.core.errors import DeadlineExceeded, Overloaded, StorageFull, TooSlow
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import host_of
@@ -76,7 +76,7 @@ class UploadPace:
         self._window_bytes = 0
 
     @property
-    def patience(self) -> float:
+    def wait_seconds(self) -> float:
         limits = self._limits
         return min(limits.idle_seconds, max(0.0, limits.deadline_seconds - self._waited))
 
@@ -99,7 +99,7 @@ class UploadPace:
         self._window_bytes = 0
 
     def stalled(self) -> TooSlow:
-        """Return the error of a wait that was longer than `patience`."""
+        """Return the error of a wait that was longer than `wait_seconds`."""
         limits = self._limits
         if self._waited + limits.idle_seconds >= limits.deadline_seconds:
             return TooSlow(f"the upload took longer than {limits.deadline_seconds:g} s")
@@ -185,7 +185,7 @@ class Uploads:
             if slot is None:
                 raise Overloaded(f"{self._slots.limit} uploads are in progress; try again")
             arriving = _Arriving(receive, check_size, UploadPace(self._limits), self._turn)
-            slot.on_preempted(arriving.give_way)
+            slot.on_preempted(arriving.preempt)
             try:
                 body = await read(Request(scope, arriving), check_size)
             finally:
@@ -219,27 +219,27 @@ class _Arriving:
         self._pace = pace
         self._turn = turn
         self._bytes = 0
-        self._patience = Patience()
-        self._gave_way: Overloaded | None = None
+        self._timeout = ReusableTimeout()
+        self._preempted: Overloaded | None = None
 
-    def give_way(self) -> None:
+    def preempt(self) -> None:
         """End the upload in favour of another client's."""
-        self._gave_way = Overloaded(
+        self._preempted = Overloaded(
             "this upload was ended in favour of a client without one; try again"
         )
-        self._patience.fail(self._gave_way)
+        self._timeout.fail(self._preempted)
 
     def close(self) -> None:
         """Stop the deadlines once the body is read."""
-        self._patience.close()
+        self._timeout.close()
 
     async def __call__(self) -> Message:
-        if self._gave_way is not None:
-            raise self._gave_way
+        if self._preempted is not None:
+            raise self._preempted
         begun = time.monotonic()
         try:
-            message = await self._patience.wait(
-                self._pace.patience, self._receive(), "the next part of the upload"
+            message = await self._timeout.wait(
+                self._pace.wait_seconds, self._receive(), "the next part of the upload"
             )
         except DeadlineExceeded:
             raise self._pace.stalled() from None

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import LoopTurn, first_failure_or
+from auricle.core.aio import TimeSlice, first_failure_or
 from auricle.core.errors import AuricleError, BadRequest, DeadlineExceeded, WorkerUnavailable
 from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions
@@ -57,7 +57,7 @@ class AudioIntake(Generic[AnyIngest]):
         self.ingest = ingest
         self._counted = ingest.heard_samples
         self.holding = Holding(lambda: self.ingest.holds, self._pass_on)
-        self._loop_turn = LoopTurn()
+        self._time_slice = TimeSlice()
 
     # ── what subclasses implement ───────────────────────────────────────────
 
@@ -90,12 +90,12 @@ class AudioIntake(Generic[AnyIngest]):
             self.ingest.take(data)
             while self.ingest.ready:
                 await self._process()
-        await self._loop_turn.give_way()
+        await self._time_slice.yield_if_expired()
 
     async def _process(self) -> None:
         await self.deliver(await self._frontend.listened(self.ingest, self._speaker.trace))
         await self._charge()
-        await self._loop_turn.give_way()
+        await self._time_slice.yield_if_expired()
 
     async def _pass_on(self) -> None:
         while self.ingest.holds:

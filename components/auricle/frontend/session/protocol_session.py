@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import LoopTurn
+from auricle.core.aio import TimeSlice
 from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.frontend.audio.chunks import AudioEvent, Deinterleaver
 from auricle.frontend.audio.turn_detection import Silence
@@ -184,7 +184,7 @@ class ProtocolSession:
         self._interleaved = Deinterleaver(options.channels, sample_bytes)
         self._digest = hashlib.sha256()
         self._created = datetime.now(UTC)
-        self._loop_turn = LoopTurn()
+        self._time_slice = TimeSlice()
 
     async def run(self) -> None:
         """Serve the session until done.
@@ -200,7 +200,7 @@ class ProtocolSession:
     async def _read(self) -> None:
         while (message := await self._engine.receive(self._next)) is not None:
             text, data = message
-            await self._loop_turn.give_way()
+            await self._time_slice.yield_if_expired()
             if text is None:
                 await self._take(data)
             elif await self._execute(self._adapter.command(text)):
@@ -210,7 +210,7 @@ class ProtocolSession:
             self._socket.end_early(await self._engine.leave())
         while True:  # clients may send KeepAlive until they have read that the session is over
             await self._socket.gone()
-            await self._loop_turn.give_way()
+            await self._time_slice.yield_if_expired()
 
     async def _next(self) -> tuple[str | None, bytes]:
         enough = min(channel.expect() for channel in self._channels) * len(self._channels)

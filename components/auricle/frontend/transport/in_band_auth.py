@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fastapi import WebSocket
 
-from auricle.core.aio import Patience
+from auricle.core.aio import ReusableTimeout
 from auricle.core.errors import AuricleError, ProtocolError
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import SessionAdmission, shutting_down
@@ -30,7 +30,7 @@ class InBandAuthSocket:
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
-        self._patience = Patience()
+        self._timeout = ReusableTimeout()
         self._farewell = (_DONE, "")
 
     @property
@@ -52,7 +52,7 @@ class InBandAuthSocket:
         nothing came for `seconds`, Interrupted after `interrupt`, and ProtocolError for a binary
         message.
         """
-        message = await self._patience.wait(seconds, self._socket.receive(), what)
+        message = await self._timeout.wait(seconds, self._socket.receive(), what)
         check_connected(message)
         text = message.get("text")
         if text is None:
@@ -61,7 +61,7 @@ class InBandAuthSocket:
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
-        self._patience.interrupt()
+        self._timeout.interrupt()
 
     def goes(self) -> None:
         """The connection will end early, with close code 1012."""
@@ -72,7 +72,7 @@ class InBandAuthSocket:
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection. Never raises."""
-        self._patience.close()
+        self._timeout.close()
         await close_socket(self._socket, code, reason)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from auricle.core.aio import Patience, TaskOwner, within
+from auricle.core.aio import ReusableTimeout, TaskOwner, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import SessionAdmission
@@ -37,7 +37,7 @@ class TcpConnection:
         self._reader = reader
         self._writer = writer
         self._slow_reader_seconds = slow_reader_seconds
-        self._patience = Patience()
+        self._timeout = ReusableTimeout()
         self._sending = asyncio.Lock()
         self._watch = ClosingWatch(slow_reader_seconds)
         self.client: Peer = writer.get_extra_info("peername")
@@ -48,7 +48,7 @@ class TcpConnection:
         Raises ClientDisconnected at the end, DeadlineExceeded if nothing came for `seconds`, naming
         `what`, and Interrupted after `interrupt`; then nothing is lost.
         """
-        return await self._patience.wait(seconds, self.read_on(), what)
+        return await self._timeout.wait(seconds, self.read_on(), what)
 
     async def read_on(self) -> bytes:
         """As `read`, without a deadline: who waits for this must be cancelled by something else."""
@@ -65,12 +65,14 @@ class TcpConnection:
         async with self._sending:
             try:
                 self._writer.write(data)
-                await within(self._slow_reader_seconds, self._writer.drain(), "reading sent data")
+                await with_timeout(
+                    self._slow_reader_seconds, self._writer.drain(), "reading sent data"
+                )
             except (OSError, RuntimeError):  # uvloop's error for a closed transport
                 raise ClientDisconnected from None
 
     def interrupt(self) -> None:
-        self._patience.interrupt()
+        self._timeout.interrupt()
 
     def look(self, now: float) -> None:
         """Cut a connection whose close is not completed."""
@@ -95,10 +97,10 @@ class TcpConnection:
 
     async def close(self) -> None:
         """Close the connection once all that was sent is on its way. Never raises."""
-        self._patience.close()
+        self._timeout.close()
         self._writer.close()
         try:
-            await within(_CLOSE_SECONDS, self._writer.wait_closed(), "closing")
+            await with_timeout(_CLOSE_SECONDS, self._writer.wait_closed(), "closing")
         except (OSError, RuntimeError, DeadlineExceeded):
             self.abort()
 

@@ -14,7 +14,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from auricle.core.aio import LoopTurn
+from auricle.core.aio import TimeSlice
 from auricle.core.errors import BadRequest
 from auricle.frontend.audio.holding import HoldTimer
 from auricle.frontend.transport.connections import CountedProtocol
@@ -162,7 +162,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             config.ws_max_size, extensions=self.conn.available_extensions, logger=self.logger
         )
         self._unread = bytearray()
-        self._turn = LoopTurn()
+        self._time_slice = TimeSlice()
         self._next: asyncio.Handle | None = None  # what parses on
         self._joined = bytearray()  # of a message in fragments
         self._binary = bytearray()  # of binary messages that are delivered together
@@ -268,10 +268,10 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         return used > 0 or self._partial
 
     def _parse_others(self) -> None:
-        """Parse frames of any kind, a turn at a time."""
-        self._turn.begin()
+        """Parse frames of any kind, for a time slice at a time."""
+        self._time_slice.begin()
         while self._unread and self._may_parse:
-            if self._turn.used_up:
+            if self._time_slice.expired:
                 self._next = self.loop.call_soon(self._parse)
                 break
             piece = bytes(self._unread[:_PIECE_BYTES])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fastapi import Response, WebSocket, WebSocketDisconnect
 
-from auricle.core.aio import Patience, within
+from auricle.core.aio import ReusableTimeout, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.core.limits import query_fields
 from auricle.frontend.transport.access.gate import Access, accepted_subprotocol
@@ -33,7 +33,7 @@ async def close_socket(socket: WebSocket, code: int, reason: str = "") -> None:
     """Close the connection. Never raises; gives up after 5 s."""
     try:
         short = reason.encode()[:_REASON_BYTES].decode(errors="ignore")
-        await within(_CLOSE_SECONDS, socket.close(code, short), "closing")
+        await with_timeout(_CLOSE_SECONDS, socket.close(code, short), "closing")
     except (WebSocketDisconnect, RuntimeError, AuricleError):
         log.debug("the client left before the close frame was sent")
 
@@ -76,11 +76,11 @@ class ClientSocket(LiveSession):
         self._slow_reader_seconds = slow_reader_seconds
         self.sessions = (record.name, *(name for name, _ in others))
         self.resumes = resumes
-        self._patience = Patience()
+        self._timeout = ReusableTimeout()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
         self._slots = (slot, *(other for _, other in others))
         for one in self._slots:
-            one.on_preempted(lambda: self._patience.fail(slot_preempted()))
+            one.on_preempted(lambda: self._timeout.fail(slot_preempted()))
         self._farewell = (_DONE, "")  # close code and reason of a session without error
 
     @property
@@ -108,7 +108,7 @@ class ClientSocket(LiveSession):
         self._check_seat()
         self._join(enough)
         try:
-            message = await self._patience.wait(seconds, self._socket.receive(), what)
+            message = await self._timeout.wait(seconds, self._socket.receive(), what)
         except DeadlineExceeded:
             if not self._join(0):  # something came, though less than enough
                 raise
@@ -134,13 +134,13 @@ class ClientSocket(LiveSession):
         """Send a text message. Raises DeadlineExceeded if the client does not read."""
         try:
             sending = self._socket.send_text(text)
-            await within(self._slow_reader_seconds, sending, "reading sent data")
+            await with_timeout(self._slow_reader_seconds, sending, "reading sent data")
         except (WebSocketDisconnect, RuntimeError):
             raise ClientDisconnected from None
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
-        self._patience.interrupt()
+        self._timeout.interrupt()
 
     def end_early(self, samples: int) -> None:
         """The session will end early, with close code 1012; the client may resume elsewhere.
@@ -151,7 +151,7 @@ class ClientSocket(LiveSession):
 
     def release(self) -> None:
         """The session is over: nothing is received any more, and no deadline runs on."""
-        self._patience.close()
+        self._timeout.close()
 
     async def close_normally(self) -> None:
         await self.close(*self._farewell)

@@ -14,7 +14,7 @@ from functools import partial
 
 from auricle.annotation.translation.text import Rule, whole_words
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.core.aio import unless
+from auricle.core.aio import run_until
 from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.annotator import FAILED, STARTING, AnnotationRules, or_missing
 from auricle.processor.annotators.events import Last, LateEvents
@@ -166,4 +166,4 @@ class _Language:
             return await ask(left, "translating")
         self._too_old.clear()
         asking = ask(self._seconds, "translating", wait_for_room=False)
-        return await unless(self._too_old, asking)
+        return await run_until(self._too_old, asking)

@@ -168,9 +168,9 @@ class DiarizeWorkload:
         self._source = source
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
-        self._patience = settings.speakers_deadline_seconds
+        self._deadline_seconds = settings.speakers_deadline_seconds
         client = runtime.client("diarize_worker", "generate")
-        self._pool = Pool(client, self._patience, settings.attempts)
+        self._pool = Pool(client, self._deadline_seconds, settings.attempts)
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""
@@ -184,6 +184,6 @@ class DiarizeWorkload:
             pcm = random_part(self._source.recordings, samples, self._chance)
             most = self._source.settings.max_speakers
             request = DiarizeRequest(name, name, pcm.tobytes(), state, most)
-            reply = await self._pool.ask(request, DiarizeReply, self._patience, "diarizing")
+            reply = await self._pool.ask(request, DiarizeReply, self._deadline_seconds, "diarizing")
             state = reply.state
             answered(SEGMENT_SECONDS)

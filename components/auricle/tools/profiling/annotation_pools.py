@@ -60,10 +60,10 @@ class AlignWorkload:
         self._names = itertools.count()
         encoders: PoolKind = "encode_worker" if own else HALVES[0]
         clients = [runtime.client(kind, "generate") for kind in (encoders, HALVES[1])]
-        self._patience = settings.words_deadline_seconds
+        self._deadline_seconds = settings.words_deadline_seconds
         self._pools = (
-            EncodePool(clients[0], self._patience, 1),
-            Pool(clients[1], self._patience, settings.attempts),
+            EncodePool(clients[0], self._deadline_seconds, 1),
+            Pool(clients[1], self._deadline_seconds, settings.attempts),
         )
         self._aligner = WordAligner(aligner, settings.dtype, *self._pools)
 
@@ -80,7 +80,7 @@ class AlignWorkload:
             if kind == "align_encode_worker":
                 await self._aligner.encoded(segment)
             else:
-                await self._aligner.times(segment, self._patience)
+                await self._aligner.times(segment, self._deadline_seconds)
             answered(SEGMENT_SECONDS)
             if kind != "align_worker":
                 segment = self._segment()
@@ -137,9 +137,9 @@ class TranslateWorkload:
         self._rule = translation_rule(settings)
         self._chance = np.random.default_rng(0)
         self._names = itertools.count()
-        self._patience = settings.translation_deadline_seconds
+        self._deadline_seconds = settings.translation_deadline_seconds
         client = runtime.client("translate_worker", "generate")
-        self._pool = TranslatePool(client, self._patience, settings.attempts)
+        self._pool = TranslatePool(client, self._deadline_seconds, settings.attempts)
 
     async def ready(self, seconds: float) -> None:
         """Wait until the pool can be called."""
@@ -172,7 +172,7 @@ class TranslateWorkload:
             return
         whole, source.asked = source.whole, source.text
         request = request_for(opened, target, source, whole=whole)
-        reply = await placement.ask(request, TranslateReply, self._patience, "translating")
+        reply = await placement.ask(request, TranslateReply, self._deadline_seconds, "translating")
         target.answered(source, whole, reply)
 
 

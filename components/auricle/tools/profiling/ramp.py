@@ -13,7 +13,7 @@ from functools import partial
 from math import ceil
 from multiprocessing.connection import Connection
 
-from auricle.core.aio import cancelled, within
+from auricle.core.aio import cancelled, with_timeout
 from auricle.core.errors import AuricleError
 from auricle.dynamo import Runtime
 from auricle.load.pools import REQUIRED_POOLS
@@ -85,7 +85,7 @@ class Helper:
         await self._begun()
 
     async def _begun(self) -> None:
-        answer = await within(_ANSWER_SECONDS, self._answers.get(), "a process with speakers")
+        answer = await with_timeout(_ANSWER_SECONDS, self._answers.get(), "a process with speakers")
         if answer != _BEGUN:
             raise AuricleError(answer)
 

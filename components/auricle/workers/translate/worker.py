@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from auricle.annotation.translation.targets import PATTERN
 from auricle.config.settings import TranslateWorkerSettings
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import BadRequest, UnsupportedValue
 from auricle.core.sanitize import quoted
 from auricle.load.meters import WorkMeter
@@ -89,7 +89,7 @@ class TranslateWorker:
         with self.meter.request(), self._tracer.span("translate", request.trace) as trace:
             self._check(request, others)
             prompt = self._fitting(request)
-            decoded = await within(
+            decoded = await with_timeout(
                 self._settings.deadline_seconds, self._generate(request, prompt), "a translation"
             )
             self._record(decoded, trace, began)

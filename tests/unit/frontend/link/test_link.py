@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from auricle.core.aio import cancelled, within
+from auricle.core.aio import cancelled, with_timeout
 from auricle.core.errors import DeadlineExceeded, Overloaded, ProtocolError, WorkerUnavailable
 from auricle.dynamo import Pulses, PulseTimes
 from auricle.frontend.audio.chunks import AudioChunk
@@ -36,7 +36,7 @@ from tests.fakes.push import piece
 
 pytestmark = pytest.mark.unit
 # Shorter than in other tests: a wait that exceeds it never ends.
-TIMES = PulseTimes(patience=0.01, answer=0.05, part=1.0)
+TIMES = PulseTimes(probe_after=0.01, answer=0.05, part=1.0)
 OPENED = OpenSession("s", "t", None, "", 640)
 
 
@@ -94,7 +94,7 @@ class Processors:
         if instance in self.dead:
             raise WorkerUnavailable("Unavailable: dead")
         if instance in self.frozen:
-            await within(seconds, asyncio.Event().wait(), "a frozen processor")
+            await with_timeout(seconds, asyncio.Event().wait(), "a frozen processor")
         if isinstance(message, AskAlive):
             return Alive(0.0, "")
         if isinstance(message, EndAudio):
@@ -108,7 +108,7 @@ class Processors:
 def link(processors: Processors) -> ProcessorLink:
     pulses = Pulses(processors, processors, TIMES)  # type: ignore[arg-type]
     endpoints = ProcessorEndpoints(*[processors] * 5, pulses)  # type: ignore[arg-type]
-    return ProcessorLink(endpoints, OPENED, deadline_seconds=60, patience_seconds=60)
+    return ProcessorLink(endpoints, OPENED, deadline_seconds=60, choose_seconds=60)
 
 
 async def heard(processors: Processors, *pieces: AudioChunk) -> list[SessionEvent]:
@@ -337,7 +337,7 @@ async def test_a_processor_that_answers_but_takes_no_audio_is_left() -> None:
 async def test_a_client_is_not_blamed_for_processors_that_take_nothing() -> None:
     processors = Processors()
     subject = ProcessorLink(
-        link(processors)._endpoints, OPENED, deadline_seconds=0.01, patience_seconds=5
+        link(processors)._endpoints, OPENED, deadline_seconds=0.01, choose_seconds=5
     )
     await subject.add(piece(0, 41 * 16_000))
     with pytest.raises(WorkerUnavailable, match="no processor takes audio"):
@@ -378,9 +378,7 @@ async def transcribed(processors: Processors, part: AudioChunk) -> list[type]:
     endpoints = ProcessorEndpoints(*[processors] * 5, pulses)  # type: ignore[arg-type]
     opened = replace(OPENED, partials=False, background=True)
     start = ResumePoint(segment_start=part.start)
-    subject = ProcessorLink(
-        endpoints, opened, deadline_seconds=60, patience_seconds=60, start=start
-    )
+    subject = ProcessorLink(endpoints, opened, deadline_seconds=60, choose_seconds=60, start=start)
     await subject.add(part)
     subject.finish(part.end)
     pump = asyncio.create_task(subject.pump())

@@ -58,9 +58,9 @@ def test_time_in_which_the_server_did_not_wait_does_not_count() -> None:
 
 def test_nothing_at_all_is_waited_for_until_the_first_deadline() -> None:
     pace = UploadPace(LIMITS)
-    assert pace.patience == 30.0
+    assert pace.wait_seconds == 30.0
     assert "the next part of the upload took longer than 30 s" in str(pace.stalled())
     for _ in range(80):
         pace.received(1000, 1.0)
-    assert pace.patience == 20.0
+    assert pace.wait_seconds == 20.0
     assert "the upload took longer than 100 s" in str(pace.stalled())

@@ -74,7 +74,7 @@ def packets(count: int) -> list[bytes | str | list[bytes]]:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_hold_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Too little data waits, even on a slow machine."""
     for name in ("_QUIET_SECONDS", "_LONGEST_SECONDS"):
         monkeypatch.setattr(holding, name, 3_600.0)

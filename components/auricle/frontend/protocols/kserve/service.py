@@ -12,13 +12,13 @@ from auricle import __version__
 from auricle.audio.wav import wav_header
 from auricle.core.aio import (
     Interrupted,
-    Patience,
+    ReusableTimeout,
     cancelled,
     first_failure_or,
     in_thread,
     outcome_of,
-    unless,
-    within,
+    run_until,
+    with_timeout,
 )
 from auricle.core.errors import (
     AuricleError,
@@ -109,7 +109,7 @@ class Sequence:
         self._record = Record(NAME, caller.address)
         # A request is processed before the next one is read: the client gets backpressure.
         self._chunks: asyncio.Queue[SequenceChunk] = asyncio.Queue(maxsize=1)
-        self._patience = Patience()
+        self._timeout = ReusableTimeout()
         self._over = asyncio.Event()
         self._ended = False  # all of its audio was processed
         self._farewell: str | None = None  # the reason of an early end without an error
@@ -118,7 +118,7 @@ class Sequence:
     async def put(self, chunk: SequenceChunk) -> None:
         """Queue a request; waits while the queue is full. A failed sequence drops requests."""
         if self._chunks.full() or self._over.is_set():
-            await unless(self._over, self._chunks.put(chunk))
+            await run_until(self._over, self._chunks.put(chunk))
         else:
             self._chunks.put_nowait(chunk)
 
@@ -149,7 +149,7 @@ class Sequence:
             await self._send(failure_response(self._last_request, error))
         finally:
             self._over.set()
-            self._patience.close()
+            self._timeout.close()
 
     async def _serve(self, session: LiveSession) -> None:
         options = self._options
@@ -162,14 +162,14 @@ class Sequence:
         )
         channel = TextChannel(self._frontend, session, audio, self._on_text)
         engine = SessionEngine(self._frontend, channel)
-        with self._frontend.admission.interrupting(self._patience.interrupt):
+        with self._frontend.admission.interrupting(self._timeout.interrupt):
             await engine.run(self._read(engine, channel), last=self._last)
 
     async def _read(self, engine: SessionEngine, channel: TextChannel) -> None:
         idle = self._frontend.settings.idle_timeout_seconds
         while not self._ended:
             chunk = await engine.receive(
-                lambda: self._patience.wait(
+                lambda: self._timeout.wait(
                     idle, self._chunks.get(), "the next request of the sequence"
                 )
             )
@@ -464,7 +464,7 @@ class _About:
 
 
 async def _parse_message(context: Context, kind: str) -> Any:
-    data = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+    data = await with_timeout(_MESSAGE_SECONDS, only_message(context), "the call's message")
     return parsed(f"{PACKAGE}.{kind}", data)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import unless
+from auricle.core.aio import run_until
 from auricle.core.errors import AuricleError, BadRequest, UnsupportedValue
 from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.audio.endpointing import EndpointingOptions
@@ -196,7 +196,7 @@ class RealtimeSession(AudioIntake[Ingest]):
         context = language = ""
         while (turn := await self._turns.get()) is not None:
             await turn.begun.wait()
-            await unless(turn.dropped, turn.run(context, language))
+            await run_until(turn.dropped, turn.run(context, language))
             if turn.last is not None:
                 context, language = turn.last.text, turn.last.language
 
@@ -214,7 +214,7 @@ class RealtimeSession(AudioIntake[Ingest]):
 
     async def _read(self, receive: Receive) -> None:
         while (message := await receive()) is not None:
-            await self._loop_turn.give_way()
+            await self._time_slice.yield_if_expired()
             event: ClientEvent | None = None
             try:
                 event = events.parse_event(message)

@@ -8,7 +8,7 @@ from typing import Any
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.wav import Opening, is_wav, wav_header
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import ProtocolError
 from auricle.core.limits import EVENT_ID, check
 from auricle.frontend.frontend import Frontend
@@ -325,7 +325,7 @@ def riva_methods(frontend: Frontend, access: Access, recordings: RecordingCalls)
 
     async def config(incoming: Incoming, context: Context) -> bytes:
         access.client(incoming.metadata)
-        data = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+        data = await with_timeout(_MESSAGE_SECONDS, only_message(context), "the call's message")
         wanted = parsed(f"{PACKAGE}.RivaSpeechRecognitionConfigRequest", data).model_name
         frontend.check_model(wanted or None)
         return _configs((wanted,) if wanted else frontend.models)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from auricle.core.aio import Patience, cancelled, within
+from auricle.core.aio import ReusableTimeout, cancelled, with_timeout
 from auricle.core.errors import AuricleError, Overloaded
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
@@ -29,7 +29,7 @@ class CallMessages:
         """A `send` may take `slow_reader_seconds`; beyond what gRPC holds, nothing is queued."""
         self._context = context
         self._slow_reader_seconds = slow_reader_seconds
-        self._patience = Patience()
+        self._timeout = ReusableTimeout()
         self._reading: asyncio.Task[Any] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
@@ -44,7 +44,7 @@ class CallMessages:
             # gRPC returns no message after a cancelled read, so a read continues after its wait
             # has ended.
             self._reading = asyncio.create_task(self._read())
-        message = await self._patience.wait(seconds, asyncio.shield(self._reading), what)
+        message = await self._timeout.wait(seconds, asyncio.shield(self._reading), what)
         self._reading = None
         return message if isinstance(message, bytes) else None
 
@@ -61,7 +61,7 @@ class CallMessages:
             self._writing = asyncio.create_task(self._write(message))
             seconds, writing = self._slow_reader_seconds, asyncio.shield(self._writing)
             try:
-                await within(seconds, writing, "reading sent data")
+                await with_timeout(seconds, writing, "reading sent data")
             except AuricleError:
                 self._writing.cancel()
                 raise
@@ -82,14 +82,14 @@ class CallMessages:
             await cancelled([self._writing])
 
     def interrupt(self) -> None:
-        self._patience.interrupt()
+        self._timeout.interrupt()
 
     def fail(self, error: Exception) -> None:
-        self._patience.fail(error)
+        self._timeout.fail(error)
 
     async def release(self) -> None:
         """Nothing is received any more, and no deadline runs on."""
-        self._patience.close()
+        self._timeout.close()
         if self._reading is not None:
             await cancelled([self._reading])
         await self._written()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Container
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import UnsupportedValue
 from auricle.core.sanitize import quoted
 from auricle.frontend.transport.grpc.incoming import (
@@ -56,12 +56,12 @@ class Health:
         while True:
             if (status := await self._status(service)) != told:
                 writing = context.write(_response(status))
-                await within(_READER_SECONDS, writing, "reading sent data")
+                await with_timeout(_READER_SECONDS, writing, "reading sent data")
                 told = status
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _asked(self, context: Context) -> str:
-        request = await within(_MESSAGE_SECONDS, only_message(context), "the call's message")
+        request = await with_timeout(_MESSAGE_SECONDS, only_message(context), "the call's message")
         return str(parsed("grpc.health.v1.HealthCheckRequest", request).service)
 
     async def _status(self, service: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.frontend.transport.grpc.incoming import Context, Incoming, Method, Methods
 from auricle.frontend.transport.grpc.schema import parsed, pool
 
@@ -35,14 +35,14 @@ class Reflection:
         servicer = aio.ReflectionServicer(self._services, pool())
         async for answer in servicer.ServerReflectionInfo(_questions(context), context):
             writing = context.write(answer.SerializeToString())
-            await within(_READER_SECONDS, writing, "reading sent data")
+            await with_timeout(_READER_SECONDS, writing, "reading sent data")
 
 
 async def _questions(context: Context) -> AsyncIterator[Any]:
     from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
     while True:
-        data = await within(_IDLE_SECONDS, context.read(), "the next question")
+        data = await with_timeout(_IDLE_SECONDS, context.read(), "the next question")
         if not isinstance(data, bytes):
             return
         parsed("grpc.reflection.v1.ServerReflectionRequest", data)  # is valid and not too large

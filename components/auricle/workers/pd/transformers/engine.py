@@ -12,7 +12,7 @@ import threading
 
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.text_model import end_tokens
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import (
     AuricleError,
     BadRequest,
@@ -102,7 +102,9 @@ class TransformersEngine:
             if not self._jobs.withdraw(job):
                 # A pass may still read the request's slots, so they must stay pinned.
                 with contextlib.suppress(DeadlineExceeded):
-                    await within(_STEP_SECONDS, asyncio.wait([answer]), "the step in progress")
+                    await with_timeout(
+                        _STEP_SECONDS, asyncio.wait([answer]), "the step in progress"
+                    )
             raise
 
     async def answers(self) -> None:

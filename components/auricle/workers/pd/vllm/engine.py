@@ -10,7 +10,7 @@ from typing import Any
 
 from vllm.v1.metrics.loggers import PrometheusStatLogger
 
-from auricle.core.aio import within
+from auricle.core.aio import with_timeout
 from auricle.core.errors import (
     AuricleError,
     DeadlineExceeded,
@@ -139,7 +139,7 @@ class VllmEngine:
         from vllm.v1.engine.exceptions import EngineDeadError
 
         with contextlib.suppress(DeadlineExceeded, EngineDeadError):
-            await within(_ABORT_SECONDS, self._llm.is_sleeping(), "vLLM's abort")
+            await with_timeout(_ABORT_SECONDS, self._llm.is_sleeping(), "vLLM's abort")
 
     async def answers(self) -> None:
         """Return once the engine has answered, between two steps.
