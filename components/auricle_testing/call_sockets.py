@@ -14,7 +14,7 @@ from auricle.core.aio import cancelled
 from auricle.dynamo.network import CALL_SOCKETS
 from auricle_testing.faulty_proxy import UnixProxy
 
-_LOOK_SECONDS = 0.05
+_CHECK_SECONDS = 0.05
 _BEHIND = ".behind"  # suffix of the processes' own sockets meanwhile
 
 
@@ -60,7 +60,7 @@ class Sockets:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             with contextlib.suppress(OSError):  # the disk is full
                 await self._look()
 

@@ -51,7 +51,7 @@ class Door:
     def after(self, seconds: float) -> None:
         """Advance the clock by `seconds`, and let the server check its connections."""
         self.clock.now += seconds
-        self.connections.look()
+        self.connections.check_deadlines()
 
     @asynccontextmanager
     async def serving(self, app: ASGIApp, **options: Any) -> AsyncIterator[None]:

@@ -20,8 +20,8 @@ class AuricleError(Exception):
 
     `retryable`: the same request may succeed elsewhere or later. `retry_after_seconds` is 0 if
     unknown. `keys` are the affected windows or blocks. The message is for logs: it may name hosts,
-    files and errors of libraries. Clients receive `told` instead; None if the message itself is
-    written for clients.
+    files and errors of libraries. Clients receive `public_message`
+    instead; None if the message itself is written for clients.
     """
 
     code = "internal"
@@ -31,13 +31,13 @@ class AuricleError(Exception):
     retry_after_seconds = 0.0
     keys: tuple[str, ...] = ()
     param: str | None = None
-    told: str | None = UNFORESEEN
-    settled = False  # its session was logged and counted as ended
+    public_message: str | None = UNFORESEEN
+    logged = False  # its session was logged and counted as ended
 
     @property
     def for_client(self) -> str:
         """The message for the client."""
-        return str(self) if self.told is None else self.told
+        return str(self) if self.public_message is None else self.public_message
 
 
 class BadRequest(AuricleError):
@@ -46,7 +46,7 @@ class BadRequest(AuricleError):
     code = "bad_request"
     http_status = 400
     close_code = CLOSE_REFUSED
-    told = None
+    public_message = None
 
 
 class ProtocolError(BadRequest):
@@ -129,7 +129,7 @@ class Unauthorized(AuricleError):
     code = "invalid_api_key"
     http_status = 401
     close_code = CLOSE_REFUSED
-    told = None
+    public_message = None
 
 
 class Forbidden(AuricleError):
@@ -138,7 +138,7 @@ class Forbidden(AuricleError):
     code = "forbidden"
     http_status = 403
     close_code = CLOSE_REFUSED
-    told = None
+    public_message = None
 
 
 class RateLimited(AuricleError):
@@ -147,7 +147,7 @@ class RateLimited(AuricleError):
     code = "rate_limited"
     http_status = 429
     close_code = CLOSE_TRY_LATER
-    told = None
+    public_message = None
 
     def __init__(self, message: str, retry_after_seconds: float = 1.0) -> None:
         super().__init__(message)
@@ -191,7 +191,7 @@ class Overloaded(AuricleError):
     code = "overloaded"
     http_status = 503
     close_code = CLOSE_TRY_LATER
-    told = None
+    public_message = None
     retryable = True
 
     def __init__(self, message: str, retry_after_seconds: float = 5.0) -> None:
@@ -205,7 +205,7 @@ class StorageFull(AuricleError):
     code = "storage_full"
     http_status = 507
     close_code = CLOSE_TRY_LATER
-    told = None
+    public_message = None
     retryable = True
     retry_after_seconds = 60.0
 
@@ -214,7 +214,7 @@ class WindowsMissing(AuricleError):
     """The embeddings of `keys` are not at their recorded location; encode them again."""
 
     code = "windows_missing"
-    told = "audio could not be passed on to a worker of this server; try again"
+    public_message = "audio could not be passed on to a worker of this server; try again"
     retryable = True
 
     def __init__(self, keys: tuple[str, ...], why: str) -> None:
@@ -243,7 +243,7 @@ class WorkerUnavailable(AuricleError):
     """A worker of another component died or cannot be reached; try another."""
 
     code = "unavailable"
-    told = "no worker of this server can be reached at the moment; try again"
+    public_message = "no worker of this server can be reached at the moment; try again"
     http_status = 503
     retryable = True
     retry_after_seconds = 5.0
@@ -259,7 +259,7 @@ class TransferFailed(AuricleError):
     """A NIXL read failed, was refused, or did not end in time."""
 
     code = "transfer_failed"
-    told = WindowsMissing.told
+    public_message = WindowsMissing.public_message
     retryable = True
 
 
@@ -269,7 +269,7 @@ class DeadlineExceeded(AuricleError):
     code = "deadline"
     http_status = 504
     close_code = CLOSE_REFUSED
-    told = None
+    public_message = None
     retryable = True
 
 

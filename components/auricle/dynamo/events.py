@@ -151,7 +151,7 @@ class EventSubscriber:
 # machine. Any process of the graph can run the relay: the one that holds a lock does, first the
 # launcher. If it ends, another one takes over, and the others' sockets connect to it.
 
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 
 
 class EventRelay:
@@ -186,7 +186,7 @@ class EventRelay:
 
     def _run(self) -> None:
         while not self._locked():
-            if self._closed.wait(_LOOK_SECONDS):
+            if self._closed.wait(_CHECK_SECONDS):
                 return
         self._relay()
 

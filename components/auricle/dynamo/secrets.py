@@ -14,7 +14,7 @@ from pathlib import Path
 
 from auricle.config.settings import CommonSettings
 from auricle.core.errors import SettingsError
-from auricle.process.watched_file import LOOK_SECONDS, WatchedFile
+from auricle.process.watched_file import CHECK_SECONDS, WatchedFile
 
 log = logging.getLogger(__name__)
 SECRET_FILE = ".secret"
@@ -39,19 +39,19 @@ class Secrets:
         self._setting = setting
         self._clock = clock
         self._lock = threading.Lock()
-        self._looked = clock()
+        self._checked_at = clock()
         self._keys = () if path is None else _read(path, setting)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
         """The keys, 32 bytes each; none if messages are not signed."""
-        if self._file is not None and self._clock() - self._looked >= LOOK_SECONDS:
+        if self._file is not None and self._clock() - self._checked_at >= CHECK_SECONDS:
             with self._lock:
-                self._look(self._file)
+                self._reload(self._file)
         return self._keys
 
-    def _look(self, file: WatchedFile) -> None:
-        self._looked = self._clock()
+    def _reload(self, file: WatchedFile) -> None:
+        self._checked_at = self._clock()
         if not file.changed():
             return
         try:

@@ -93,7 +93,7 @@ class Frontend:
 
     @cached_property
     def live_sessions(self) -> LiveSessions:
-        """What lets in and settles the sessions and recordings of all ways in."""
+        """Admits and logs the sessions and recordings of all protocols."""
         return LiveSessions(self.admission, self.key_limits, self.metrics, self.tracer)
 
     def chunk_ms(self, wanted: int | None) -> int:
@@ -160,8 +160,8 @@ class Frontend:
             self.bus.listener(TranscriptSource(opened.tenant, session or opened.session, part))
         ]
         if not opened.background:
-            told = partial(self.text_lags.told, opened.session)
-            observers.append(SessionTimer(self.metrics, told=told))
+            on_text = partial(self.text_lags.record, opened.session)
+            observers.append(SessionTimer(self.metrics, on_text=on_text))
         if self.settings.log_transcripts:
             observers.append(TranscriptLog())
         return ProcessorLink(

@@ -55,11 +55,13 @@ class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def has(self, kind: PoolKind) -> bool:
         """Return whether a pool was measured; required pools always were."""
-        return not POOLS[kind].asked or kind in self.optional_pools
+        return not POOLS[kind].annotation or kind in self.optional_pools
 
     def pool(self, kind: PoolKind) -> PoolProfile:
         """Return the profile of a pool that was measured."""
-        found: PoolProfile = self.optional_pools[kind] if POOLS[kind].asked else getattr(self, kind)
+        found: PoolProfile = (
+            self.optional_pools[kind] if POOLS[kind].annotation else getattr(self, kind)
+        )
         return found
 
     def write(self, path: Path) -> None:

@@ -44,7 +44,7 @@ class LoadBoard:
         self._idle_seconds = idle_seconds
         self._clock = clock
         # Earlier demand is unknown.
-        self._asked_at = {pool.asked: clock() for pool in OPTIONAL_POOLS}
+        self._demanded_at = {pool.annotation: clock() for pool in OPTIONAL_POOLS}
         self._workers: defaultdict[int, deque[tuple[float, WorkerLoad]]] = defaultdict(deque)
         self._processors: defaultdict[int, deque[tuple[float, ProcessorLoad]]] = defaultdict(deque)
 
@@ -56,14 +56,14 @@ class LoadBoard:
         """Add a processor's report."""
         now = self._clock()
         self._processors[load.instance].append((now, load))
-        for what, asked in load.asked.items():
-            if asked.sessions or asked.speech_seconds:
-                self._asked_at[what] = now
+        for what, demand in load.asked.items():
+            if demand.sessions or demand.speech_seconds:
+                self._demanded_at[what] = now
 
     def in_demand(self, kind: PoolKind) -> bool:
         """Return whether the pool is needed: it is required, or was requested lately."""
-        what = POOLS[kind].asked
-        return not what or self._clock() - self._asked_at[what] <= self._idle_seconds
+        what = POOLS[kind].annotation
+        return not what or self._clock() - self._demanded_at[what] <= self._idle_seconds
 
     def ready(self, kind: PoolKind) -> int:
         """Return how many workers of a pool report and are not draining."""
@@ -85,10 +85,10 @@ class LoadBoard:
             replicas=replicas,
             ready=self.ready(kind),
             load=self._demand(kind)
-            if POOLS[kind].asked
+            if POOLS[kind].annotation
             else sum(self._load(kind, kept) for kept in reports),
             response=_response(every),
-            asked=self.in_demand(kind),
+            in_demand=self.in_demand(kind),
         )
 
     def service(self) -> ServiceObservation:
@@ -103,7 +103,7 @@ class LoadBoard:
 
     def _demand(self, kind: PoolKind) -> float:
         """Return the demand for an optional pool, in workers; it may have none."""
-        what, asked = POOLS[kind].asked, 0.0
+        what, demand = POOLS[kind].annotation, 0.0
         for kept in self._processors.values():
             seconds = sum(load.seconds for _, load in kept)
             spoken = sum(
@@ -111,9 +111,9 @@ class LoadBoard:
                 for _, load in kept
                 if what in load.asked
             )
-            asked += spoken / seconds
+            demand += spoken / seconds
         (unit,) = ASKED_WORK
-        return self._profile.pool(kind).load({unit: asked})
+        return self._profile.pool(kind).load({unit: demand})
 
     def _load(self, kind: PoolKind, reports: list[WorkerLoad]) -> float:
         """Return one worker's mean load over its reports, in workers at their knee."""

@@ -45,7 +45,7 @@ class WorkMeter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.in_flight = 0
-        self._since = self._looked = clock()
+        self._since = self._advanced_at = clock()
         self._busy_seconds = self._held_seconds = 0.0
         self._reset()
 
@@ -61,7 +61,7 @@ class WorkMeter:
 
         Any other error counts as failed, unless the request was wrong or incomplete.
         """
-        began = self._look()
+        began = self._advance()
         self.in_flight += 1
         try:
             yield
@@ -74,7 +74,7 @@ class WorkMeter:
             self._failures += _is_own_failure(error)
             raise
         finally:
-            self._look()
+            self._advance()
             self.in_flight -= 1
 
     def did(self, **units: float) -> None:
@@ -88,7 +88,7 @@ class WorkMeter:
 
     def take(self) -> Interval:
         """Return the measurements since the previous call, and start a new interval."""
-        now = self._look()
+        now = self._advance()
         seconds = max(now - self._since, 1e-6)
         found = Interval(
             seconds=seconds,
@@ -106,10 +106,10 @@ class WorkMeter:
         self._reset()
         return found
 
-    def _look(self) -> float:
+    def _advance(self) -> float:
         """Account for the requests in progress since the previous call; return the time."""
         now = self._clock()
-        passed, self._looked = now - self._looked, now
+        passed, self._advanced_at = now - self._advanced_at, now
         self._held_seconds += passed * self.in_flight
         self._busy_seconds += passed if self.in_flight else 0.0
         return now

@@ -1,7 +1,7 @@
 """The pools that a planner sizes, a row each, with all differences between them.
 
-Every session needs the required pools. Optional pools serve annotations (`asked`): text does not
-wait for them, and they may be empty.
+Every session needs the required pools. Optional pools serve annotations: text does not wait for
+them, and they may be empty.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class SizedPool:
     """A pool: its `kind` is the Dynamo component, `component` the section of its settings.
 
     `limits` is the key of its bounds in section `Planner`, `units` the units of its profile's
-    costs. `asked` is the annotation that it makes, empty for a required pool. An optional pool
-    exists if the key `checkpoint` in section `Common` is set; if it `encodes` for the aligner, the
-    aligner must also differ from the model, as the same checkpoint shares the encode workers.
+    costs. `annotation` is what an optional pool adds to text, empty for a required one. An optional
+    pool exists if the key `checkpoint` in section `Common` is set; if it `encodes` for the aligner,
+    the aligner must also differ from the model, as the same checkpoint shares the encode workers.
     `metrics` is the kind of another pool if its workers have that pool's metrics, with the label
     `pool`.
     """
@@ -35,7 +35,7 @@ class SizedPool:
     component: str
     limits: str
     units: tuple[str, ...]
-    asked: str = ""
+    annotation: str = ""
     checkpoint: str = ""
     metrics: str = ""
     encodes: bool = False
@@ -75,8 +75,8 @@ _ROWS = (
     ),
 )
 POOLS: Mapping[str, SizedPool] = {pool.kind: pool for pool in _ROWS}
-REQUIRED_POOLS = tuple(pool for pool in _ROWS if not pool.asked)
-OPTIONAL_POOLS = tuple(pool for pool in _ROWS if pool.asked)
+REQUIRED_POOLS = tuple(pool for pool in _ROWS if not pool.annotation)
+OPTIONAL_POOLS = tuple(pool for pool in _ROWS if pool.annotation)
 
 
 _BACKGROUND_SHARE = 2  # background requests may use one of this number of places

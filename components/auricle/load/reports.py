@@ -111,7 +111,7 @@ class PoolObservation:
     `ready` the number that report and are not draining. `load` is the work done, in workers at
     the profile's knee. `response` is the response time in seconds: the mean of the workers'
     95th percentiles, or infinity if the pool refuses requests. The `load` of an optional pool is
-    its demand; it may be empty unless it was `asked` for lately.
+    its demand; it may be empty unless it is `in_demand`.
     """
 
     at: float
@@ -119,7 +119,7 @@ class PoolObservation:
     ready: int
     load: float
     response: float
-    asked: bool = True
+    in_demand: bool = True
 
     @property
     def utilisation(self) -> float:

@@ -97,7 +97,7 @@ class LocalConnector:
         return {
             pool.kind: int(counts[pool.component]["replicas"])
             for pool in self._pools
-            if pool.component in counts or not pool.asked
+            if pool.component in counts or not pool.annotation
         }
 
     async def scale(self, pool: PoolKind, replicas: int) -> None:

@@ -134,7 +134,7 @@ class KubernetesConnector:
             try:
                 found[pool.kind] = await self._api.replicas(self._adapter(pool.kind))
             except WorkerUnavailable as error:
-                if not pool.asked:
+                if not pool.annotation:
                     raise
                 log.warning("%s is not sized: %s", pool.component, error)
         return found

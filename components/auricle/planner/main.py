@@ -105,7 +105,7 @@ def _pool_plan(
         pool.kind,
         start_seconds=measured.start_seconds,
         response_limit=measured.response_seconds,
-        asked=pool.asked,
+        annotation=pool.annotation,
     )
 
 

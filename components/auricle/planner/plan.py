@@ -78,15 +78,15 @@ class PoolPlan:
     """A pool's policy and forecast.
 
     `allowed` is the share of the service's demand that may find no worker, in all pools together.
-    `gpus` is a replica's part of the GPU budget. `asked` is the annotation that the pool makes,
-    empty for a required pool; pools with the same value are needed together.
+    `gpus` is a replica's part of the GPU budget. `annotation` is what an optional pool adds to
+    text, empty for a required pool; pools with the same value are needed together.
     """
 
     policy: PoolPolicy
     forecast: ForecastSettings
     allowed: float
     gpus: float = 1.0
-    asked: str = ""
+    annotation: str = ""
 
 
 @dataclass
@@ -128,8 +128,8 @@ class Plan:
         workers = sum(seen.replicas for seen in pools.values())
         learning = self._cores is None or workers <= self._cores
         wanted: dict[str, Decision] = {}
-        for asked, group in self._groups(pools).items():
-            refused = _NO_REFUSALS if asked else service
+        for annotation, group in self._groups(pools).items():
+            refused = _NO_REFUSALS if annotation else service
             misses = self._misses(group, refused) if learning else {}
             for name, seen in group.items():
                 miss = misses.get(name)
@@ -141,24 +141,24 @@ class Plan:
     ) -> dict[str, dict[str, PoolObservation]]:
         """Return the pools that are needed together, the required pools ("") first."""
         groups: defaultdict[str, dict[str, PoolObservation]] = defaultdict(dict)
-        for name, seen in sorted(pools.items(), key=lambda one: self._asked(one[0]) != ""):
-            groups[self._asked(name)][name] = seen
+        for name, seen in sorted(pools.items(), key=lambda one: self._annotation(one[0]) != ""):
+            groups[self._annotation(name)][name] = seen
         return groups
 
-    def _asked(self, name: str) -> str:
-        return self._pools[name].plan.asked
+    def _annotation(self, name: str) -> str:
+        return self._pools[name].plan.annotation
 
     def _affordable(self, wanted: Mapping[str, Decision], budget: float) -> dict[str, Decision]:
         """Fit the decisions into the budget, the required pools first."""
         groups: defaultdict[str, list[Share]] = defaultdict(list)
         for name, decision in wanted.items():
             plan = self._pools[name].plan
-            groups[plan.asked].append(Share(decision, plan.policy.minimum, plan.gpus))
+            groups[plan.annotation].append(Share(decision, plan.policy.minimum, plan.gpus))
         # A minimum is kept whatever it takes, so it is set aside.
-        left = budget - sum(_least(shares) for asked, shares in groups.items() if asked)
+        left = budget - sum(_least(shares) for optional, shares in groups.items() if optional)
         found: dict[str, Decision] = {}
-        for asked, shares in groups.items():
-            left += _least(shares) if asked else 0.0
+        for optional, shares in groups.items():
+            left += _least(shares) if optional else 0.0
             given = within_budget(shares, left)
             found |= given
             left -= sum(s.gpus * given[s.decision.pool].replicas for s in shares)
@@ -244,17 +244,17 @@ def pool_plan(
     *,
     start_seconds: float,
     response_limit: float,
-    asked: str = "",
+    annotation: str = "",
 ) -> PoolPlan:
     """Derive the plan of one pool.
 
     `start_seconds` is the time from starting a worker until it is ready, `response_limit` the
-    95th percentile response time at the knee, in seconds; both come from the profile. `asked` is as
-    in `PoolPlan`.
+    95th percentile response time at the knee, in seconds; both come from the profile. `annotation`
+    is as in `PoolPlan`.
     """
     # One step more, because a decision follows its cause by up to a step.
     lead = math.ceil(start_seconds / settings.step_seconds) + 1
-    settle = math.ceil(settings.settle_seconds / settings.step_seconds)
+    settle_steps = math.ceil(settings.settle_seconds / settings.step_seconds)
     policy = PoolPolicy(
         name=pool,
         minimum=limits.minimum,
@@ -265,7 +265,7 @@ def pool_plan(
         settle_seconds=settings.settle_seconds,
         lead_steps=lead,
         # After a scale-down, a pool is not scaled up for `settle_seconds`; then a worker starts.
-        scale_down_steps=lead + settle,
+        scale_down_steps=lead + settle_steps,
     )
     forecast = ForecastSettings(settings.step_seconds, lead)
-    return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus, asked)
+    return PoolPlan(policy, forecast, _SPENT * (1.0 - settings.slo), limits.gpus, annotation)

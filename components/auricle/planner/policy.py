@@ -186,11 +186,11 @@ def decide(
     carried = policy.target * memory.knee.share
     now = demand_of(seen, service)
     soon = forecast.most(policy.lead_steps)
-    needed = _workers(max(soon, now), carried) if seen.asked else 0
+    needed = _workers(max(soon, now), carried) if seen.in_demand else 0
     detail = (
         f"demand {now:.2f}, in {policy.lead_steps} steps {soon:.2f}, a worker carries {carried:.2f}"
     )
-    if not seen.asked:
+    if not seen.in_demand:
         detail = f"no demand; {detail}"
     elif seen.replicas == 0 == policy.minimum:
         return _begin(policy, memory, seen, needed, detail)
@@ -203,7 +203,7 @@ def decide(
         overload = seen.response > policy.response_limit or service.unmet > 1.0
         return _raise(policy, memory, seen, needed, "overload" if overload else "forecast", detail)
     later = forecast.most(policy.scale_down_steps)
-    spare = _workers(max(later, now), carried * (1.0 - policy.hysteresis)) if seen.asked else 0
+    spare = _workers(max(later, now), carried * (1.0 - policy.hysteresis)) if seen.in_demand else 0
     return _lower(policy, memory, seen, spare, detail)
 
 
@@ -242,7 +242,7 @@ def _raise(
 def _lower(
     policy: PoolPolicy, memory: Memory, seen: PoolObservation, spare: int, detail: str
 ) -> tuple[Decision, Memory]:
-    spare = max(spare, policy.minimum, int(seen.asked))
+    spare = max(spare, policy.minimum, int(seen.in_demand))
     if spare >= seen.replicas:
         if seen.replicas < policy.minimum:
             least = Decision(policy.name, seen.replicas, policy.minimum, "bounds", detail)

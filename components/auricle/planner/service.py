@@ -152,7 +152,7 @@ class PlannerService:
         # A required pool whose workers do not report cannot be sized. Optional pools are sized by
         # the demand that processors report.
         known: dict[str, PoolObservation] = {
-            k: s for k, s in seen.items() if s.ready or POOLS[k].asked
+            k: s for k, s in seen.items() if s.ready or POOLS[k].annotation
         }
         decisions = self._plan.decide(known, self._board.service())
         self._show(known, decisions)

@@ -32,7 +32,7 @@ class Registry:
 
     def __init__(self, pool: str = "") -> None:
         self.registry = CollectorRegistry()
-        self._told: Collector = _OfPool(self.registry, pool) if pool else self.registry
+        self._exported: Collector = _OfPool(self.registry, pool) if pool else self.registry
         ProcessCollector(registry=self.registry)
         Info("auricle_build", "the version that runs", registry=self.registry).info(
             {"version": __version__}
@@ -40,7 +40,7 @@ class Registry:
 
     def text(self) -> str:
         """Return all metrics in Prometheus' text exposition format."""
-        return generate_latest(self._told).decode()
+        return generate_latest(self._exported).decode()
 
 
 class _OfPool(Collector):

@@ -57,7 +57,7 @@ def plan(*kinds: str, budget: float | None = None, **settings: object) -> Plan:
             *(configured, POOLS[kind].limits_of(configured), kind),
             start_seconds=60,
             response_limit=0.1,
-            asked=POOLS[kind].asked,
+            annotation=POOLS[kind].annotation,
         )
         for kind in kinds or POOLS
     ]
@@ -190,7 +190,7 @@ def test_demand_is_what_all_processors_were_asked_in_the_last_step() -> None:
     board.processor(processor(2, 1, 7.0))
     seen = board.pool("align_worker", 0)
     assert seen.load == pytest.approx(0.1 * (5.0 + 7.0))
-    assert (seen.replicas, seen.ready, seen.asked) == (0, 0, True)
+    assert (seen.replicas, seen.ready, seen.in_demand) == (0, 0, True)
     assert board.service().active == 2
 
 

@@ -38,12 +38,12 @@ class SessionTimer:
         self,
         waits: Waits,
         clock: Callable[[], float] = time.monotonic,
-        told: Callable[[int, float], None] = lambda _audio_ms, _seconds: None,
+        on_text: Callable[[int, float], None] = lambda _audio_ms, _seconds: None,
     ) -> None:
-        """`told` is called with the end of each text in ms, and the seconds since that audio."""
+        """`on_text` is called with the end of each text in ms, and the seconds since that audio."""
         self._waits = waits
         self._clock = clock
-        self._told = told
+        self._on_text = on_text
         self._ends: list[int] = []  # ends of the pieces in session samples, ascending
         self._times: list[float] = []  # arrival times of the pieces
         # Arrival times of the first audio of each utterance whose text is not final yet.
@@ -92,7 +92,7 @@ class SessionTimer:
         if at >= len(self._times):
             return None
         lag = self._clock() - self._times[at]
-        self._told(end_ms, lag)
+        self._on_text(end_ms, lag)
         return lag
 
 
@@ -117,7 +117,7 @@ class TextLags:
         self._until[session] = now + self._kept_seconds
         return tuple(self._lags.setdefault(session, deque(maxlen=_LAGS_KEPT)))
 
-    def told(self, session: str, audio_ms: int, seconds: float) -> None:
+    def record(self, session: str, audio_ms: int, seconds: float) -> None:
         """A text up to `audio_ms` came `seconds` after its audio."""
         if session in self._until and self._clock() < self._until[session]:
             self._lags[session].append((audio_ms, seconds))

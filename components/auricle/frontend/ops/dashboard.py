@@ -90,8 +90,8 @@ def chosen(
     kept = (one for view in views for one in view.steps if one.session == session)
     if (found := next(kept, None)) is None:
         return None
-    told = tuple(TextLag(audio_ms / 1000, seconds) for audio_ms, seconds in lags)
-    return ChosenSession(session, found.chunks, told)
+    texts = tuple(TextLag(audio_ms / 1000, seconds) for audio_ms, seconds in lags)
+    return ChosenSession(session, found.chunks, texts)
 
 
 def _latest(workers: Iterable[SeenWorker]) -> dict[tuple[str, str], SeenWorker]:
@@ -134,11 +134,11 @@ def _worker(process: NamedProcess, loads: Mapping[tuple[str, str], SeenWorker]) 
 
 
 def _planner(process: NamedProcess, decisions: Mapping[str, Decisions]) -> PlannerState:
-    told = decisions.get(process.answer.instance)
-    place = _place(process, silent=told is None)
-    if told is None:
+    decision = decisions.get(process.answer.instance)
+    place = _place(process, silent=decision is None)
+    if decision is None:
         return PlannerState(place, False, (), (), 0.0)
-    return PlannerState(place, told.leads, told.lines, told.past, told.step_seconds)
+    return PlannerState(place, decision.leads, decision.lines, decision.past, decision.step_seconds)
 
 
 def _place(process: NamedProcess, *, silent: bool, draining: bool = False) -> ProcessEntry:

@@ -151,9 +151,9 @@ class OperationsRoutes:
             """Findings of `auricle doctor`, with a probe of every worker; takes up to a minute."""
             self.access.client(request.headers, "operations")
             found = await self.diagnose()
-            told = tuple(findings(found))
-            wrong = sum(one.wrong for one in told)
-            return _json(Examination(found.at, found.seconds, len(found.probes), wrong, told))
+            answered = tuple(findings(found))
+            wrong = sum(one.wrong for one in answered)
+            return _json(Examination(found.at, found.seconds, len(found.probes), wrong, answered))
 
 
 def schemas() -> dict[str, Schema]:

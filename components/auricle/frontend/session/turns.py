@@ -143,15 +143,15 @@ _ONSET = 4 * VAD_FRAME
 class TurnSegment:
     """The text of one segment, spoken from `begin` to `end` seconds.
 
-    Unless it is final, only its first `settled` characters will not change. `words` include the
-    white space around them and are empty if unknown; `aligned`: their times are the aligner's.
+    Unless it is final, only its first `committed_chars` characters will not change. `words` include
+    the white space around them and are empty if unknown; `aligned`: their times are the aligner's.
     """
 
     text: str
     begin: float
     end: float
     language: str
-    settled: int = 0
+    committed_chars: int = 0
     is_final: bool = True
     words: tuple[Word, ...] = ()
     aligned: bool = False
@@ -357,9 +357,9 @@ class Turns:
 def _open(event: SegmentPartial, start: float) -> TurnSegment:
     """Return the open segment, which began at `start` seconds."""
     text = (event.committed + event.partial).strip()
-    settled = min(len(text), len(event.committed.lstrip()))
+    committed_chars = min(len(text), len(event.committed.lstrip()))
     return TurnSegment(
-        *(text, start, event.audio_ms / 1000, event.language, settled),
+        *(text, start, event.audio_ms / 1000, event.language, committed_chars),
         is_final=False,
         words=event.words,
     )

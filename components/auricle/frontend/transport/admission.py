@@ -143,7 +143,7 @@ class SessionAdmission:
             raise shutting_down()
         over = asyncio.get_running_loop().create_future()
 
-        def look() -> None:
+        def check_deadline() -> None:
             if self._clock() >= self._recordings_deadline and not over.done():
                 again = "this server is shutting down; send the recording again"
                 over.set_exception(Overloaded(again, _RECONNECT_SECONDS))
@@ -151,7 +151,7 @@ class SessionAdmission:
 
         self._recordings += 1
         try:
-            with self.interrupting(look):
+            with self.interrupting(check_deadline):
                 yield over
         finally:
             self._recordings -= 1

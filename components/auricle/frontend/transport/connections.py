@@ -14,9 +14,9 @@ from auricle.frontend.transport.session_log import log_refused
 from auricle.frontend.transport.slots import ConcurrencyLimit
 
 Peer = tuple[str, int] | None
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 # Refused connections that receive an error; others are closed at once.
-_MOST_TOLD = 64
+_MOST_REFUSED = 64
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Watched(Protocol):
 
     client: Peer
 
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """End the connection if a deadline is over at `now`."""
 
 
 class Connections:
     """Counts connections and ends those whose deadlines are over. Call it on one event loop.
 
-    One task looks at all of them twice a second, because a timer for each would have to be
+    One task checks all of them twice a second, because a timer for each would have to be
     moved with every packet.
     """
 
@@ -58,11 +58,11 @@ class Connections:
         self.limits = limits
         self.clock = clock
         self._open: dict[Watched, str | None] = {}  # the host they are counted for
-        self._told: set[Watched] = set()
+        self._refused: set[Watched] = set()
         self._hosts = ConcurrencyLimit(limits.per_address, "connections")
 
     def __len__(self) -> int:
-        return len(self._open) + len(self._told)
+        return len(self._open) + len(self._refused)
 
     def enter(self, connection: Watched) -> None:
         """Count a connection until `leave`. Raises Overloaded or RateLimited if it is refused."""
@@ -76,9 +76,9 @@ class Connections:
 
     def refuse(self, connection: Watched) -> bool:
         """Whether a refused connection may stay open, until `leave`, to receive the error."""
-        if len(self._told) >= _MOST_TOLD:
+        if len(self._refused) >= _MOST_REFUSED:
             return False
-        self._told.add(connection)
+        self._refused.add(connection)
         return True
 
     def replace(self, connection: Watched, successor: Watched) -> None:
@@ -87,7 +87,7 @@ class Connections:
 
     def leave(self, connection: Watched) -> None:
         """The connection is closed. Does nothing if it was replaced, or not counted."""
-        self._told.discard(connection)
+        self._refused.discard(connection)
         if connection in self._open:
             host = self._open.pop(connection)
             if host is not None:
@@ -97,15 +97,15 @@ class Connections:
         """Log that a connection was ended because of `error`, up to the log's rate limit."""
         log_refused(address_of(connection.client), error)
 
-    def look(self) -> None:
+    def check_deadlines(self) -> None:
         now = self.clock()
-        for connection in (*self._open, *self._told):
-            connection.look(now)
+        for connection in (*self._open, *self._refused):
+            connection.check_deadlines(now)
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            self.look()
+            await asyncio.sleep(_CHECK_SECONDS)
+            self.check_deadlines()
 
 
 class ClosingWatch:
@@ -157,6 +157,6 @@ class CountedProtocol(asyncio.Protocol):
         super().resume_writing()
         self._watch.reads()
 
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         if self._watch.is_over(now, closing=self.transport.is_closing()):
             self.transport.abort()

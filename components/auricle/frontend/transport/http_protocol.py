@@ -120,7 +120,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             if not self._connections.refuse(self):
                 self._connections.log(self, error)
                 transport.abort()
-            self._refusal = error  # told once the request arrives
+            self._refusal = error  # sent once the request arrives
             self._waits = (_Wait.HEAD, self._connections.clock() + _TOLD_SECONDS)
         else:
             self._wait_for(_Wait.HEAD)
@@ -131,8 +131,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._unfed.clear()
         super().connection_lost(exc)
 
-    def look(self, now: float) -> None:
-        super().look(now)
+    def check_deadlines(self, now: float) -> None:
+        super().check_deadlines(now)
         if self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
             if self._waits[0] is _Wait.HEAD and self._head_bytes and not self._ended:
                 seconds = self._limits.head_seconds

@@ -57,7 +57,7 @@ class Record:
     trace: str = NO_TRACE
     audio_seconds: float = 0.0
     began: bool = False
-    settled: bool = False
+    logged: bool = False
 
     def __post_init__(self) -> None:
         self.name = f"{_PREFIXES[self.kind]}_{uuid.uuid4().hex}"
@@ -85,7 +85,7 @@ class LiveSession:
 
 
 class LiveSessions:
-    """Admits and settles the sessions and recordings of one frontend, on its event loop."""
+    """Admits and logs the sessions and recordings of one frontend, on its event loop."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class LiveSessions:
         """Admit a session while the block runs, and those named `more`; yields the slot of each.
 
         They are let in together or not at all: within the key's limits, the frontend's and the
-        load. `fairness_key` is whom they count for among others. Call it within `settled`. Raises
+        load. `fairness_key` is whom they count for among others. Call it within `recorded`. Raises
         RateLimited or Overloaded.
         """
         record.tenant = client.tenant
@@ -148,7 +148,7 @@ class LiveSessions:
     async def running(
         self, record: Record, client: ClientAccount, sessions: int = 1
     ) -> AsyncGenerator[None, None]:
-        """Count and trace a session that was admitted while the block runs, and settle it.
+        """Count and trace a session that was admitted while the block runs, and log its end.
 
         It counts as `sessions` sessions of its key. Raises RateLimited beyond the key's limit.
         """
@@ -163,7 +163,7 @@ class LiveSessions:
     async def recording(
         self, record: Record, client: ClientAccount, answer: Callable[[], Awaitable[T]]
     ) -> T:
-        """Let a recording of `client` in; return what `answer` does. Call it within `settled`.
+        """Let a recording of `client` in; return what `answer` does. Call it within `recorded`.
 
         Raises RateLimited or Overloaded if it is refused, also at the end of a drain.
         """
@@ -202,16 +202,16 @@ class LiveSessions:
             outcome, failure = error.code, error
             raise
         finally:
-            if not record.settled and (record.began or outcome != "done"):
-                record.settled = True
-                self._settle(record, outcome, failure)
+            if not record.logged and (record.began or outcome != "done"):
+                record.logged = True
+                self._log_end(record, outcome, failure)
 
     @contextmanager
     def connection(self, protocol: str, address: str) -> Iterator[Record]:
         """Log and count the error that ends a connection, unless one of its sessions ended with it.
 
         For protocols whose connections can have several sessions, or none; the block may mark the
-        connection's record as settled. Raises ClientDisconnected and AuricleError as the block
+        connection's record as logged. Raises ClientDisconnected and AuricleError as the block
         does; an unexpected error becomes an AuricleError.
         """
         record = Record(protocol, address)
@@ -219,26 +219,26 @@ class LiveSessions:
             with mapped_errors(f"a connection of {protocol}"):
                 yield record
         except AuricleError as error:
-            if not record.settled and not error.settled:
-                self._settle(record, error.code, error)
+            if not record.logged and not error.logged:
+                self._log_end(record, error.code, error)
             raise
 
-    def _settle(self, record: Record, outcome: str, failure: AuricleError | None) -> None:
+    def _log_end(self, record: Record, outcome: str, failure: AuricleError | None) -> None:
         if failure is not None:
-            failure.settled = True
+            failure.logged = True
         if record.kind == "session":
             self._metrics.ended(outcome)
         else:
             self._metrics.recording_ended(outcome)
         if record.began:
             with about(tenant=record.tenant):
-                # Some protocols cannot tell their client the reason.
-                reason = str(failure) if failure is not None and failure.told is None else ""
+                written_for_client = failure is not None and failure.public_message is None
                 log_ended(
                     *(record.kind, record.name, record.protocol, record.audio_seconds, outcome),
-                    reason,
+                    # Some protocols cannot tell their client the reason.
+                    str(failure) if written_for_client else "",
                 )
-                if failure is not None and failure.told is not None:
+                if failure is not None and not written_for_client:
                     log.error("%s %s failed: %s", record.kind, record.name, failure)
         elif failure is not None and record.address is not None:
             log_refused(record.address, failure)

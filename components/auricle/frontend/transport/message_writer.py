@@ -16,12 +16,12 @@ class MessageWriter:
     def __init__(self, socket: ClientSocket) -> None:
         self._socket = socket
         self._sending = asyncio.Lock()
-        self._told_all = False  # the last message is on its way; the client may leave
+        self._finished = False  # the last message is on its way; the client may leave
 
     async def write(self, made: Callable[[], Iterable[str]]) -> None:
         """Send the messages that `made` makes once those before are sent; none after the last."""
         async with self._sending:
-            if self._told_all:
+            if self._finished:
                 return
             for text in made():
                 await self._socket.send(text)
@@ -29,12 +29,12 @@ class MessageWriter:
     async def write_last(self, made: Callable[[], Iterable[str]]) -> None:
         """Send the last messages: a client that leaves once it has them has not left early."""
         async with self._sending:
-            self._told_all = True
+            self._finished = True
             try:
                 for text in made():
                     await self._socket.send(text)
             except ClientDisconnected:
-                self._told_all = False
+                self._finished = False
                 raise
 
     @contextmanager
@@ -43,5 +43,5 @@ class MessageWriter:
         try:
             yield
         except ClientDisconnected:
-            if not self._told_all:
+            if not self._finished:
                 raise

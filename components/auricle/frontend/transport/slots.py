@@ -29,12 +29,12 @@ class SessionSlot:
         self.client = client
         self.preempted = False
         self._slots = slots
-        self._told: Callable[[], None] | None = None
+        self._on_preempted: Callable[[], None] | None = None
         self._left = False
 
-    def on_preempted(self, told: Callable[[], None]) -> None:
-        """Call `told` when the slot is taken away."""
-        self._told = told
+    def on_preempted(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the slot is taken away."""
+        self._on_preempted = callback
 
     def confirm(self) -> None:
         """Protect this slot from preemption."""
@@ -50,8 +50,8 @@ class SessionSlot:
     def preempt(self) -> None:
         """Another client gets the slot."""
         self.preempted = True
-        if self._told is not None:
-            self._told()
+        if self._on_preempted is not None:
+            self._on_preempted()
 
 
 class SessionSlots:

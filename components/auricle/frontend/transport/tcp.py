@@ -74,7 +74,7 @@ class TcpConnection:
     def interrupt(self) -> None:
         self._timeout.interrupt()
 
-    def look(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
         """Cut a connection whose close is not completed."""
         transport = self._writer.transport
         if self._watch.is_over(now, closing=transport.is_closing()):
@@ -157,7 +157,7 @@ class TcpServer:
         except (Overloaded, RateLimited) as error:
             self._connections.log(connection, error)
             if self._connections.refuse(connection):
-                await self._told(connection, error)
+                await self._send_error(connection, error)
             else:
                 connection.abort()
         else:
@@ -176,9 +176,9 @@ class TcpServer:
         except ClientDisconnected:
             pass
         except AuricleError as error:
-            await self._told(connection, error)
+            await self._send_error(connection, error)
 
-    async def _told(self, connection: TcpConnection, error: AuricleError) -> None:
+    async def _send_error(self, connection: TcpConnection, error: AuricleError) -> None:
         try:
             await connection.send(self._protocol.error(error))
         except (ClientDisconnected, AuricleError):

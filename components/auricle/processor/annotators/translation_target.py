@@ -27,17 +27,17 @@ BUSY = "overloaded"
 class Source:
     """A segment: its text so far, and whether it is `whole`; `by` is its translation's deadline.
 
-    `asked` is the text of the last request. Unless `hopeful`, requests wait until the text is
-    whole.
+    `requested_text` is the text of the last request. Unless `hopeful`, requests wait until the
+    text is whole.
     """
 
     segment: int
-    told: GrowingTranslation
+    translation: GrowingTranslation
     text: str = ""
     language: str = ""
     whole: bool = False
     by: float = 0.0
-    asked: str = ""
+    requested_text: str = ""
     hopeful: bool = True
 
 
@@ -60,8 +60,8 @@ class TranslationTarget:
 
     def resume(self, one: Untranslated, by: float) -> None:
         """Continue a segment whose text became final on another processor."""
-        told = GrowingTranslation(one.committed, one.committed)
-        self._sources.append(Source(one.segment, told, one.source, one.spoken, True, by))
+        translation = GrowingTranslation(one.committed, one.committed)
+        self._sources.append(Source(one.segment, translation, one.source, one.spoken, True, by))
 
     def grown(self, segment: int, text: str, language: str) -> None:
         """Set the open segment's text so far, whole words only."""
@@ -99,16 +99,16 @@ class TranslationTarget:
         """
         if source not in self._sources:
             return None
-        before = source.told
-        source.told = before.after(reply.text, self._rule, whole=whole)
+        before = source.translation
+        source.translation = before.after(reply.text, self._rule, whole=whole)
         if whole:
             cut = CUT if reply.finish == "length" else ""
             if not cut:
-                self.context = followed(self.context, source.text, source.told.committed)
+                self.context = followed(self.context, source.text, source.translation.committed)
             return self.gone(source, cut)
-        if source.told == before:
+        if source.translation == before:
             return None
-        return self._told(source)
+        return self._event(source)
 
     def failed(self, source: Source, whole: bool, code: str) -> SegmentTranslation | None:
         """Take a request's failure after all retries; return its event."""
@@ -120,7 +120,7 @@ class TranslationTarget:
     def gone(self, source: Source, missing: str = "") -> SegmentTranslation:
         """Forget a segment, and return its last event."""
         self._sources.remove(source)
-        committed = source.told.committed
+        committed = source.translation.committed
         return SegmentTranslation(
             source.segment, self.language, committed, final=True, missing=missing
         )
@@ -129,9 +129,11 @@ class TranslationTarget:
         """Forget all segments, and return the last events of those whose text is final."""
         return [self.gone(one, missing) for one in list(self._sources) if one.whole]
 
-    def _told(self, source: Source) -> SegmentTranslation:
-        told = source.told
-        return SegmentTranslation(source.segment, self.language, told.committed, told.partial)
+    def _event(self, source: Source) -> SegmentTranslation:
+        translation = source.translation
+        return SegmentTranslation(
+            source.segment, self.language, translation.committed, translation.partial
+        )
 
     def _source(self, segment: int) -> Source:
         if self._sources and self._sources[-1].segment == segment:
@@ -153,8 +155,8 @@ def request_for(
         source=source.text,
         context=target.context,
         terms=tuple(opened.terms.get(target.language, {}).items()),
-        answer=source.told.committed,
-        draft=source.told.partial,
+        answer=source.translation.committed,
+        draft=source.translation.partial,
         whole=whole,
         background=opened.background,
         trace=opened.trace,
@@ -164,6 +166,6 @@ def request_for(
 def _worth_asking(source: Source, target: TranslationTarget) -> bool:
     return (
         source.hopeful
-        and source.text != source.asked
+        and source.text != source.requested_text
         and language_code(source.language) != target.language
     )

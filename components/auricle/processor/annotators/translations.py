@@ -158,7 +158,7 @@ class _Language:
 
     async def _reply(self, source: Source, whole: bool) -> TranslateReply | None:
         """Request a segment's translation; return None if its text became final meanwhile."""
-        source.asked = source.text
+        source.requested_text = source.text
         request = request_for(self._opened, self.target, source, whole=whole)
         ask = partial(self._placement.ask, request, TranslateReply)
         if whole:

@@ -37,8 +37,8 @@ def check_model(path: Path, gpu_gib: tuple[float, ...], *, as_json: bool) -> Non
         looked = _of_text(path, gpus) if is_text_model(path) else _of_speech(path, gpus)
     found, rooms, shown = looked
     if as_json:
-        told = {"path": str(path), **asdict(found), "gpus": [asdict(one) for one in rooms]}
-        print(msgspec.json.format(msgspec.json.encode(told)).decode())
+        report = {"path": str(path), **asdict(found), "gpus": [asdict(one) for one in rooms]}
+        print(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
         Console(soft_wrap=True, highlight=False).print(shown)
 

@@ -268,8 +268,8 @@ def check_config(path: Path, overrides: Sequence[str], *, files: bool, as_json: 
     sections = load_config(path, overrides)
     found = findings(path, sections, files=files)
     if as_json:
-        told = {"file": str(path), "right": not found, "mistakes": found}
-        print(msgspec.json.format(msgspec.json.encode(told, enc_hook=str)).decode())
+        report = {"file": str(path), "right": not found, "mistakes": found}
+        print(msgspec.json.format(msgspec.json.encode(report, enc_hook=str)).decode())
     else:
         print("\n".join(map(str, found)) or f"{path} is right.")
     return not found

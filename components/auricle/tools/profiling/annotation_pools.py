@@ -170,7 +170,7 @@ class TranslateWorkload:
     ) -> None:
         if source is None:
             return
-        whole, source.asked = source.whole, source.text
+        whole, source.requested_text = source.whole, source.text
         request = request_for(opened, target, source, whole=whole)
         reply = await placement.ask(request, TranslateReply, self._deadline_seconds, "translating")
         target.answered(source, whole, reply)

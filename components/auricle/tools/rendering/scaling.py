@@ -69,9 +69,9 @@ def _triggers(pool: SizedPool, address: str) -> Iterator[Manifest]:
     shared = any(other.metrics == pool.metrics_prefix for other in POOLS.values())
     of = f'{{pool="{pool.kind}"}}' if shared else ""
     yield _trigger(address, f"sum({_slots(pool)}{of})", "0.5")
-    if pool.asked:
+    if pool.annotation:
         # A request starts the first worker, and no more.
-        asking = f'sum(auricle_processor_sessions_asking{{asked="{pool.asked}"}})'
+        asking = f'sum(auricle_processor_sessions_asking{{asked="{pool.annotation}"}})'
         yield _trigger(address, f"clamp_max({asking}, 1)", "1")
 
 

@@ -34,9 +34,9 @@ class Session:
     def __init__(self) -> None:
         self.waits = Waits()
         self.now = 0.0
-        self.told: list[tuple[int, float]] = []
+        self.texts: list[tuple[int, float]] = []
         self.timer = SessionTimer(
-            self.waits, lambda: self.now, lambda ms, seconds: self.told.append((ms, seconds))
+            self.waits, lambda: self.now, lambda ms, seconds: self.texts.append((ms, seconds))
         )
 
     def audio(self, at: float, start: int, end: int, boundary: str = "none") -> None:
@@ -62,7 +62,7 @@ def test_lag_is_from_the_audio_of_the_grid_point() -> None:
     session.partial(2.25, 1)
     session.partial(2.5, 2)
     assert [s for s in session.waits.seen if s[0] == "lag"] == [("lag", 1.25), ("lag", 0.5)]
-    assert session.told == [(1_000, 1.25), (2_000, 0.5)]
+    assert session.texts == [(1_000, 1.25), (2_000, 0.5)]
 
 
 def test_finals_are_told_with_how_late_they_came_too() -> None:
@@ -71,9 +71,9 @@ def test_finals_are_told_with_how_late_they_came_too() -> None:
     session.audio(2.0, 1, 2, "endpoint")
     session.partial(2.25, 2)
     session.final(3.0, 0, 2)
-    assert session.told == [(2_000, 0.25), (2_000, 1.0)]
+    assert session.texts == [(2_000, 0.25), (2_000, 1.0)]
     session.final(4.0, 0, 9)  # for audio that this frontend never received
-    assert len(session.told) == 2
+    assert len(session.texts) == 2
 
 
 def test_the_first_partial_is_the_first_with_text() -> None:

@@ -288,10 +288,10 @@ async def test_texts_are_said_to_be_as_late_as_this_frontend_found_them(name: st
     source = Source()
     source.session = name
     dashboard = source.dashboard()
-    source.lags.told("sess_a", 640, 9.0)  # before the first view
+    source.lags.record("sess_a", 640, 9.0)  # before the first view
     await dashboard.now(name)
-    source.lags.told("sess_a", 1_280, 0.25)
-    source.lags.told("sess_b", 640, 8.0)
+    source.lags.record("sess_a", 1_280, 0.25)
+    source.lags.record("sess_b", 640, 8.0)
     found = (await dashboard.now(name)).chosen
     assert found is not None and found.lags == (TextLag(1.28, 0.25),)
     source.clock.now += STEPS_KEPT_SECONDS

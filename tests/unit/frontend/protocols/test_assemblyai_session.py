@@ -71,7 +71,7 @@ async def test_only_whole_turns_come_if_that_is_wanted() -> None:
 
 def test_words_share_the_time_of_their_segment() -> None:
     said = TurnSegment("ten green", 1.0, 1.9, "English")
-    open_one = TurnSegment("bottles han", 2.0, 3.1, "English", settled=9, is_final=False)
+    open_one = TurnSegment("bottles han", 2.0, 3.1, "English", committed_chars=9, is_final=False)
     words = words_of(Turn(0, (said, open_one), 1.0, 3.1))
     assert [(w["text"], w["start"], w["end"]) for w in words] == [
         ("ten", 1000, 1300),

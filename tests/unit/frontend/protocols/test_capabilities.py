@@ -52,7 +52,7 @@ RIVA = "nvidia.riva.asr"
 PARTIAL = SegmentPartial(0, "ten", "green", 640, "English", ResumePoint())
 TOKEN = {"token": "t", "from_sample": 0}
 A, B = Word("a", "a ", 0, 400, 0.9), Word("b", "b", 500, 800, 0.7)
-SPOKEN = TurnSegment("a b", 0.0, 1.0, "English", settled=2, is_final=False, words=(A, B))
+SPOKEN = TurnSegment("a b", 0.0, 1.0, "English", committed_chars=2, is_final=False, words=(A, B))
 
 
 def fields_of(kind: type[msgspec.Struct]) -> set[str]:

@@ -54,7 +54,7 @@ def log_tells(caplog: pytest.LogCaptureFixture) -> str:
 
 
 def test_errors_of_the_inside_are_told_in_general_words() -> None:
-    ours = {code for code, kind in classes_by_code().items() if kind.told is None}
+    ours = {code for code, kind in classes_by_code().items() if kind.public_message is None}
     assert ours == {
         *("bad_request", "protocol", "unknown_session", "unsupported_value", "model_not_found"),
         *("undecodable_audio", "audio_too_long", "too_large", "too_costly", "too_slow"),

@@ -38,7 +38,7 @@ def names(keys: Sequence[ApiKey] | None) -> list[str] | None:
 def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
     written(tmp_path / "keys", "a")
     watched = KeysFile(tmp_path / "keys")
-    assert [watched.look() for _ in range(3)] == [None, None, None]
+    assert [watched.changed_keys() for _ in range(3)] == [None, None, None]
 
 
 def test_an_atomic_replacement_is_seen(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_an_atomic_replacement_is_seen(tmp_path: Path) -> None:
     watched = KeysFile(file)
     written(other, "b")
     other.rename(file)
-    assert [names(watched.look()) for _ in range(3)] == [None, ["b"], None]
+    assert [names(watched.changed_keys()) for _ in range(3)] == [None, ["b"], None]
 
 
 def test_the_exchange_of_a_link_is_seen(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_the_exchange_of_a_link_is_seen(tmp_path: Path) -> None:
     watched = KeysFile(tmp_path / "keys")
     (tmp_path / "..data_tmp").symlink_to("second")
     (tmp_path / "..data_tmp").rename(tmp_path / "..data")
-    assert [names(watched.look()) for _ in range(3)] == [None, ["second"], None]
+    assert [names(watched.changed_keys()) for _ in range(3)] == [None, ["second"], None]
 
 
 def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
@@ -68,10 +68,10 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     written(file, "a", "b")
     watched = KeysFile(file)
     written(file)  # the first half of it would withdraw every key
-    assert watched.look() is None
+    assert watched.changed_keys() is None
     written(file, "a", "b", "c")
-    assert watched.look() is None
-    assert names(watched.look()) == ["a", "b", "c"]
+    assert watched.changed_keys() is None
+    assert names(watched.changed_keys()) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_a_broken_file_is_named_once_without_what_it_holds(
     file.unlink()
     if content is not None:
         file.write_text(content)
-    assert watched.look() is None
+    assert watched.changed_keys() is None
     with pytest.raises(SettingsError, match=said) as wrong:
-        watched.look()
+        watched.changed_keys()
     assert "auricle-secret" not in str(wrong.value)
-    assert watched.look() is None
+    assert watched.changed_keys() is None
     written(file, "b")
-    assert [names(watched.look()) for _ in range(2)] == [None, ["b"]]
+    assert [names(watched.changed_keys()) for _ in range(2)] == [None, ["b"]]
 
 
 class Taken:

@@ -42,7 +42,7 @@ def _words(spoken: TurnSegment) -> Iterator[Reply]:
         end = at + len(word.text.rstrip())
         yield _word(
             *(word.start_ms, word.end_ms, word.text.strip(), word.confidence or 0.0),
-            is_final=spoken.is_final or end < spoken.settled,
+            is_final=spoken.is_final or end < spoken.committed_chars,
         )
         at += len(word.text)
 
@@ -61,8 +61,8 @@ def _shares(spoken: TurnSegment) -> Iterator[Reply]:
             round(begin + found.end() * per_character),
             found[0],
             0.0,
-            # The last settled word may continue: the text after it may not begin with a space.
-            is_final=spoken.is_final or found.end() < spoken.settled,
+            # The last committed word may continue: the text after it may not begin with a space.
+            is_final=spoken.is_final or found.end() < spoken.committed_chars,
         )
 
 

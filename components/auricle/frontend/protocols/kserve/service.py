@@ -351,7 +351,7 @@ class _Stream:
             raise Overloaded(
                 f"a stream has at most {_MOST_SEQUENCES} sequences that have not ended"
             )
-        self._record.settled = True  # by its sequences, from now on
+        self._record.logged = True  # by its sequences, from now on
         sequence = Sequence(self._frontend, self._caller, wanted, self._messages.send)
         task = asyncio.create_task(sequence.run())
         self._running.add(task)

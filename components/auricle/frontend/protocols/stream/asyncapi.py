@@ -52,13 +52,13 @@ def names() -> tuple[list[str], list[str]]:
 
 def schemas() -> dict[str, Schema]:
     """Return the JSON Schema of each message, and of the structs in them, by name."""
-    _, asked = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
-    _, told = msgspec.json.schema_components(_SERVER, ref_template="{name}")
+    _, client_types = msgspec.json.schema_components(_CLIENT, ref_template="{name}")
+    _, server_types = msgspec.json.schema_components(_SERVER, ref_template="{name}")
     parts: tuple[type[msgspec.Struct], ...] = (*_SERVER, stream.Word)
     omitting = {kind.__name__ for kind in parts if kind.__struct_config__.omit_defaults}
-    found = {_name(name): _refined(_name(name), schema) for name, schema in asked.items()}
-    for name, schema in told.items():
-        if name not in asked:
+    found = {_name(name): _refined(_name(name), schema) for name, schema in client_types.items()}
+    for name, schema in server_types.items():
+        if name not in client_types:
             found[_name(name)] = _always(_refined(_name(name), schema), omits=name in omitting)
     return found
 

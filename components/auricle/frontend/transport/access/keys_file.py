@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from auricle.core.errors import SettingsError
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
-from auricle.process.watched_file import LOOK_SECONDS, WatchedFile
+from auricle.process.watched_file import CHECK_SECONDS, WatchedFile
 
 log = logging.getLogger(__name__)
 ENVIRONMENT = "AURICLE_API_KEYS"
@@ -50,15 +50,15 @@ class KeysFile:
     def __init__(self, path: Path) -> None:
         self._file = WatchedFile(path, settled=True)
 
-    def look(self) -> Sequence[ApiKey] | None:
-        """Return the keys if the file has changed and is the same as at the last look.
+    def changed_keys(self) -> Sequence[ApiKey] | None:
+        """Return the keys if the file has changed and is the same as at the last call.
 
-        The second look is for files that are written in place: half of one would withdraw the
+        The second call is for files that are written in place: half of one would withdraw the
         keys of the other half. Raises SettingsError, once, for a changed file without valid keys.
         """
         return read_keys(self._file.path) if self._file.changed() else None
 
-    async def follow(self, keys: TakesKeys, seconds: float = LOOK_SECONDS) -> None:
+    async def follow(self, keys: TakesKeys, seconds: float = CHECK_SECONDS) -> None:
         """Look every `seconds` and hand over new keys, until cancelled.
 
         A file that cannot be used leaves the keys unchanged and logs one line.
@@ -66,7 +66,7 @@ class KeysFile:
         while True:
             await asyncio.sleep(seconds)
             try:
-                found = await asyncio.to_thread(self.look)
+                found = await asyncio.to_thread(self.changed_keys)
             except SettingsError as error:
                 log.error("the old API keys stay: %s", str(error).splitlines()[0])
                 found = None

@@ -20,7 +20,7 @@ from auricle.frontend.transport.grpc.schema import message, parsed
 SERVICE = "grpc.health.v1.Health"
 _MESSAGE_SECONDS = 10.0
 _READER_SECONDS = 20.0
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3  # of the enum ServingStatus
 
 
@@ -52,13 +52,13 @@ class Health:
     async def watch(self, _incoming: Incoming, context: Context) -> None:
         """Answer at once, and again at each change, until the client leaves."""
         service = await self._asked(context)
-        told = None
+        sent = None
         while True:
-            if (status := await self._status(service)) != told:
+            if (status := await self._status(service)) != sent:
                 writing = context.write(_response(status))
                 await with_timeout(_READER_SECONDS, writing, "reading sent data")
-                told = status
-            await asyncio.sleep(_LOOK_SECONDS)
+                sent = status
+            await asyncio.sleep(_CHECK_SECONDS)
 
     async def _asked(self, context: Context) -> str:
         request = await with_timeout(_MESSAGE_SECONDS, only_message(context), "the call's message")
