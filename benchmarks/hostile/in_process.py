@@ -102,7 +102,9 @@ def _starts(messages: list[bytes]) -> None:
 
 
 _OTHER = ApiKey(name="other", sha256="0" * 64)
-_SPOKEN = SentState(ResumePoint(1, 9_000, (7, 8, 9), "what was said", 4_000), 1_000, heard=30_000)
+_SPOKEN = SentState(
+    ResumePoint(1, 9_000, (7, 8, 9), "what was said", 4_000), 1_000, received=30_000
+)
 
 
 def _resumes(how: Resumption) -> None:

@@ -40,7 +40,7 @@ class Client:
     def __init__(self, query: str, *messages: str | bytes) -> None:
         self.query_string = query
         self._messages = list(messages)
-        self.told: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
         self.charged = 0.0
         self.went_at: int | None = None
 
@@ -57,18 +57,18 @@ class Client:
     async def gone(self) -> None:
         await asyncio.Event().wait()
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         self.charged += seconds
 
     def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:
-        self.told.append(json.loads(text))
+        self.sent.append(json.loads(text))
 
     @property
     def kinds(self) -> list[str]:
-        return [message["type"] for message in self.told]
+        return [message["type"] for message in self.sent]
 
 
 async def served(

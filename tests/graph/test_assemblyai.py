@@ -35,13 +35,13 @@ class Listener:
             terminate_timeout=SECONDS,
         )
         self.client = streaming.AsyncRealTimeTranscriber(options)
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self._news = asyncio.Event()
         for event in EVENTS:
             self.client.on(event, self._hear)
 
     def _hear(self, _client: object, event: Any) -> None:
-        self.told.append(event)
+        self.sent.append(event)
         self._news.set()
 
     async def send(self, audio: bytes) -> None:
@@ -57,7 +57,7 @@ class Listener:
 
     @property
     def turns(self) -> list[Any]:
-        return [event for event in self.told if isinstance(event, streaming.TurnEvent)]
+        return [event for event in self.sent if isinstance(event, streaming.TurnEvent)]
 
 
 @asynccontextmanager
@@ -88,7 +88,7 @@ async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
         await listener.client.set_params(
             streaming.RealTimeSessionParameters(min_turn_silence=900, keyterms_prompt=["Ada"])
         )
-    told = listener.told
+    told = listener.sent
     assert isinstance(told[0], streaming.BeginEvent)
     assert isinstance(told[-1], streaming.TerminationEvent)
     assert told[-1].audio_duration_seconds == round(len(audio) / 32_000)
@@ -112,7 +112,7 @@ async def test_what_cannot_be_served_is_refused_at_the_handshake(server: Server)
         given = streaming.RealTimeParameters(sample_rate=16_000, **options)
         async with asyncio.timeout(SECONDS):
             await listener.client.connect(given)
-        (error,) = listener.told
+        (error,) = listener.sent
         assert error.code == status
 
 

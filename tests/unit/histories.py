@@ -130,7 +130,7 @@ class Client:
     committed: str = ""
     before: int = 0  # session sample up to which text is final
 
-    def told(self, event: SessionEvent) -> None:
+    def on_event(self, event: SessionEvent) -> None:
         assert not self.done, "an event after the last"
         if isinstance(event, SessionReady):
             assert not self.ready, "ready twice"
@@ -266,7 +266,7 @@ class World:
             return
         event = processor.events.popleft()
         if self.line.receive(event):
-            self.client.told(event)
+            self.client.on_event(event)
             if isinstance(event, SegmentPartial | SegmentFinal):
                 self.losses = 0
         if not self.line.connected and not self.line.over:

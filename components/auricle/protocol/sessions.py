@@ -93,13 +93,13 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
 
     `context` is the user's context text. With `language` None the language is detected, among
     `languages` if given. With `to_english`, text is the model's own translation. Without
-    `partials`, each segment is decoded once, as a whole. With `hasty`, text is committed as soon as
-    two decodes agree on it. With `logprobs`, finals have the tokens of their text. Later events
-    annotate each final with text: `SegmentWords` with `words`, `SegmentSpeakers` with `diarize`.
-    With `grid_words` partials and finals have words at once, with the times of decodes. `translate`
-    has the target languages, ISO 639-1 codes, and `terms` translations of single words, by
-    language: `SegmentTranslation`s come between the other events, and the last of each segment with
-    text is final. `background` work, such as recordings, yields to live sessions everywhere.
+    `partials`, each segment is decoded once, as a whole. With `commit_early`, text is committed as
+    soon as two decodes agree on it. With `logprobs`, finals have the tokens of their text. Later
+    events annotate each final with text: `SegmentWords` with `words`, `SegmentSpeakers` with
+    `diarize`. With `grid_words` partials and finals have words at once, with the times of decodes.
+    `translate` has the target languages, ISO 639-1 codes, and `terms` translations of single words,
+    by language: `SegmentTranslation`s come between the other events, and the last of each segment
+    with text is final. `background` work, such as recordings, yields to live sessions everywhere.
     `trace` is the W3C traceparent of the parent span, here and in other requests; empty for none.
     `admission` is the client's admission; empty for work without admission. With `whole`, nothing
     is pushed; a processor that accepts it confirms this in `SessionReady`.
@@ -116,7 +116,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     trace: str = ""
     admission: str = ""
     whole: WholeAudio | None = None
-    hasty: bool = False
+    commit_early: bool = False
     logprobs: bool = False
     words: bool = False
     diarize: bool = False

@@ -146,7 +146,7 @@ async def test_segments_follow_each_other_with_silence_between() -> None:
     ]
     assert await ingest.end() == []
     assert ingest.total_samples == 91_600
-    assert ingest.heard_samples == GRID + 800 + 1_600  # only the client declares the silence
+    assert ingest.received_samples == GRID + 800 + 1_600  # only the client declares the silence
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Agent:
         self.prepared: list[tuple[int, bytes]] = []  # address and notice, by handle
         self.states: dict[int, str] = {}  # of each transfer that has begun, by handle
         self.read: list[tuple[int, bytes]] = []  # address and notice of each read
-        self.told: list[bytes] = []
+        self.notices: list[bytes] = []
         self.released: list[int] = []
         self.refuses: str | None = None
         self.at_once = False  # whether headers arrive at once
@@ -67,7 +67,7 @@ class Agent:
         self.released.append(handle)
 
     def send_notif(self, _peer: str, notice: bytes) -> None:
-        self.told.append(notice)
+        self.notices.append(notice)
 
 
 class Bench:
@@ -114,12 +114,12 @@ def test_an_owner_that_has_a_part_in_being_read_is_told_when_a_read_begins(bench
     for _ in range(2):
         bench.begun()
         bench.goes("DONE")
-        assert not bench.reader.busy and bench.agent.told == []
+        assert not bench.reader.busy and bench.agent.notices == []
         bench.agent.forget()
     bench.agent.at_once = False
     for told in ([], [READING]):
         bench.begun()
-        assert bench.agent.told == told
+        assert bench.agent.notices == told
         bench.goes("DONE")
         bench.goes("DONE", "DONE")
         bench.agent.forget()

@@ -42,7 +42,7 @@ class Ingest:
 
     Bytes are taken with `take` and processed slice by slice: call `process` while there is a
     slice that is `ready`, and let other sessions run in between. `total_samples` counts the 16 kHz
-    samples processed so far; `heard_samples` is the same number.
+    samples processed so far; `received_samples` is the same number.
     """
 
     def __init__(
@@ -84,13 +84,20 @@ class Ingest:
         """Take any number of bytes, to be processed by `process`, or with later ones."""
         self._held += data
 
-    def expect(self, speech: int | None) -> int:
-        """Hold audio back until a decision is possible; return how many more bytes that takes.
+    def hold_back(self, speech: int | None) -> None:
+        """Hold audio back until a decision is possible.
 
         A decision is possible once `speech` more samples have been passed on, if known, once a
         silence is long enough, or after 160 ms. `Holding` passes on audio that the client does not
         complete.
         """
+        self._enough_bytes = self._bytes_until_decision(speech)
+
+    def missing_bytes(self, speech: int | None) -> int:
+        """Return how many more bytes must be taken until a decision is possible; at least 1."""
+        return max(1, self._bytes_until_decision(speech) - len(self._held))
+
+    def _bytes_until_decision(self, speech: int | None) -> int:
         at = self.total_samples
         if self._endpointer is None:
             until = at + max(1, min(self._tick, self._tick if speech is None else speech))
@@ -100,8 +107,7 @@ class Ingest:
             wanted = self._tick if turning is None else min(self._tick, turning - decided)
             until = decided + -(-wanted // VAD_FRAME) * VAD_FRAME
         missing = -(-(until - at) * self._rate // SAMPLE_RATE) * self._pcm.sample_bytes
-        self._enough_bytes = min(missing, self._slice_bytes)
-        return max(1, self._enough_bytes - len(self._held))
+        return min(missing, self._slice_bytes)
 
     @property
     def ready(self) -> bool:
@@ -128,7 +134,7 @@ class Ingest:
         return events + self._endpointer.finish(await self._detector.detect(self._voice, frames))
 
     @property
-    def heard_samples(self) -> int:
+    def received_samples(self) -> int:
         """The processed 16 kHz samples that the client sent."""
         return self.total_samples
 
@@ -141,7 +147,7 @@ class Ingest:
         return None if self._endpointer is None else self._endpointer.resting_at
 
     @property
-    def point(self) -> AudioCheckpoint:
+    def checkpoint(self) -> AudioCheckpoint:
         """The checkpoint from which another frontend can continue."""
         if self._endpointer is None:
             return AudioCheckpoint(self.total_samples, self.total_samples, self.total_samples)
@@ -202,13 +208,16 @@ class FeatureIngest:
         self._open: FeaturePacket | None = None  # the latest packet of the open segment
         self.total_samples = start.sample
         # Samples with features. The silence in between is only the client's claim.
-        self.heard_samples = start.heard
+        self.received_samples = start.received
 
     def take(self, data: bytes) -> None:
         """Take one packet, to be processed by `process`."""
         self._taken.append(data)
 
-    def expect(self, _speech: int | None) -> int:
+    def hold_back(self, _speech: int | None) -> None:
+        """Packets are never held back."""
+
+    def missing_bytes(self, _speech: int | None) -> int:
         return 0
 
     @property
@@ -228,7 +237,7 @@ class FeatureIngest:
         start = packet.segment_start if self._open is None else self.total_samples
         self._open = None if packet.last else packet
         self.total_samples = packet.end
-        self.heard_samples += packet.end - start
+        self.received_samples += packet.end - start
         return [FeatureChunk(start, packet)]
 
     @property
@@ -237,11 +246,11 @@ class FeatureIngest:
         return self.total_samples if self._open is None else None
 
     @property
-    def point(self) -> AudioCheckpoint | None:
+    def checkpoint(self) -> AudioCheckpoint | None:
         """The checkpoint from which another frontend can continue; None within a segment."""
         if self._open is not None:
             return None
-        return AudioCheckpoint(self.total_samples, self.total_samples, self.heard_samples)
+        return AudioCheckpoint(self.total_samples, self.total_samples, self.received_samples)
 
     async def end(self) -> list[AudioEvent]:
         """End the input. Raises ProtocolError within a segment."""

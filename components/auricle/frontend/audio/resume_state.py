@@ -60,14 +60,14 @@ class SavedVoiceState(msgspec.Struct, frozen=True, array_like=True):
 class AudioCheckpoint(msgspec.Struct, frozen=True, array_like=True):
     """The state from which endpointing can continue, given the audio from session sample `sample`.
 
-    Speech up to session sample `passed` was passed on before. The client had sent `heard` samples
-    (16 kHz) before `sample`; with features that is less, because silence is not sent. `gate` and
-    `voice` are None without any state.
+    Speech up to session sample `passed` was passed on before. The client had sent `received`
+    samples (16 kHz) before `sample`; with features that is less, because silence is not sent.
+    `gate` and `voice` are None without any state.
     """
 
     sample: int = 0
     passed: int = 0
-    heard: int = 0
+    received: int = 0
     gate: EndpointerState | None = None
     voice: SavedVoiceState | None = None
 

@@ -12,7 +12,7 @@ from auricle.core.errors import ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, TextChannel, check_text_is_wanted
+from auricle.frontend.session.channels import SessionEngine, TextChannel, check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import shutting_down

@@ -16,7 +16,7 @@ from auricle.core.sanitize import quoted
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, TextChannel, check_text_is_wanted
+from auricle.frontend.session.channels import SessionEngine, TextChannel, check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import first_message

@@ -16,7 +16,7 @@ from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.options import (
@@ -176,4 +176,4 @@ async def _read(
         frontend.metrics.bytes("websocket", len(data))
         for channel, samples in zip(channels, interleaved.split(data), strict=True):
             await channel.take(samples)
-    socket.end_early(engine.heard_samples)
+    socket.end_early(engine.total_samples)

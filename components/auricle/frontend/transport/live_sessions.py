@@ -78,7 +78,7 @@ class LiveSession:
     def trace(self) -> str:
         return self.record.trace
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         """Count `seconds` of audio; waits until the client's rate limit allows more."""
         self.record.audio_seconds += seconds
         await self.client.charge(seconds)

@@ -152,7 +152,7 @@ class SessionRules:
             commit=CommitRules(
                 rollback_tokens=settings.rollback_tokens,
                 open_tokens=min(settings.open_tokens, settings.rollback_tokens),
-                settled_samples=min(settled, segments.grid) if opened.hasty else settled,
+                settled_samples=min(settled, segments.grid) if opened.commit_early else settled,
                 unfixed_decodes=settings.unfixed_chunks,
             ),
             max_buffered_samples=int((settings.max_buffered_seconds + waiting) * SAMPLE_RATE),

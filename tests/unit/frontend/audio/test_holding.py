@@ -16,7 +16,7 @@ from auricle.core.errors import WorkerUnavailable
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.holding import Holding, HoldTimer
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.live_sessions import LiveSession, Record

@@ -93,7 +93,8 @@ async def looked_at(ingest: Ingest, data: bytes, grid: int) -> tuple[list[AudioE
     events: list[AudioEvent] = []
     looks, at, passed = [], 0, 0
     while at < len(data):
-        wanted = ingest.expect(grid - passed % grid)
+        wanted = ingest.missing_bytes(grid - passed % grid)
+        ingest.hold_back(grid - passed % grid)
         until = min(len(data), at + -(-wanted // PACKET) * PACKET)
         ingest.take(data[at:until])
         at = until
@@ -150,7 +151,8 @@ async def test_an_end_of_speech_is_found_with_the_packet_that_completes_its_sile
     data, at = np.concatenate([loud, silence]).tobytes(), 0
     stopped = False
     while not stopped:
-        until = at + -(-ingest.expect(GRID) // PACKET) * PACKET
+        until = at + -(-ingest.missing_bytes(GRID) // PACKET) * PACKET
+        ingest.hold_back(GRID)
         ingest.take(data[at:until])
         at = until
         stopped = any(isinstance(event, SpeechEnd) for event in await ingest.process())

@@ -55,7 +55,7 @@ def test_listening_resumed_after_any_packet_goes_on_alike(
         undisturbed = await listened(alone, data, packet) + await alone.end()
         first = Ingest(16_000, "pcm_s16le", ByContent(), options)  # type: ignore[arg-type]
         before = await listened(first, data[:half], packet)
-        point = carried(first.point)
+        point = carried(first.checkpoint)
         second = Ingest(16_000, "pcm_s16le", ByContent(), options, point)  # type: ignore[arg-type]
         after = await listened(second, data[2 * point.sample :], packet) + await second.end()
         assert flat(before + after) == flat(undisturbed)
@@ -106,17 +106,17 @@ def test_a_resampler_begun_at_the_clients_sample_gives_the_same_samples(
 
 async def test_features_go_on_between_two_segments_only() -> None:
     ingest = FeatureIngest("float32", 30.0)
-    assert ingest.point == BEGIN
+    assert ingest.checkpoint == BEGIN
     first = pack(1_600, 0, 1_600, np.zeros((10, 128), np.float32), last=False, dtype="float32")
     last = pack(1_600, 9, 3_200, np.zeros((11, 128), np.float32), last=True, dtype="float32")
     ingest.take(first)
     await ingest.process()
-    assert ingest.point is None
+    assert ingest.checkpoint is None
     ingest.take(last)
     await ingest.process()
-    assert ingest.point == AudioCheckpoint(4_800, 4_800, 3_200)
-    again = FeatureIngest("float32", 30.0, ingest.point)
-    assert again.heard_samples == 3_200
+    assert ingest.checkpoint == AudioCheckpoint(4_800, 4_800, 3_200)
+    again = FeatureIngest("float32", 30.0, ingest.checkpoint)
+    assert again.received_samples == 3_200
     again.take(first)
     with pytest.raises(ProtocolError, match="before the end of the one before at 4800"):
         await again.process()

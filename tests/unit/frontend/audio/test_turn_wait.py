@@ -221,7 +221,7 @@ def test_sessions_find_the_same_turns_however_packets_come_and_wherever_they_go_
         undisturbed = await listened(alone, data, packet) + await alone.end()
         first = ingest()
         before = await listened(first, data[:half], other)
-        point = carried(first.point)
+        point = carried(first.checkpoint)
         second = ingest(start=point)
         after = await listened(second, data[2 * point.sample :], other) + await second.end()
         assert flat(before + after) == flat(undisturbed)

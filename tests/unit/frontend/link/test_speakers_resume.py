@@ -1,11 +1,11 @@
-"""The state of speakers is part of the resume point, of the link and of the ledger."""
+"""The state of speakers is part of the resume point, of the link and of the delivery tracker."""
 
 from __future__ import annotations
 
 import pytest
 
 from auricle.frontend.link.session_line import PROCESSOR_LOST, SessionLine
-from auricle.frontend.protocols.stream.resume import Ledger
+from auricle.frontend.protocols.stream.resume import DeliveryTracker
 from auricle.protocol.annotation import SegmentSpeakers
 from auricle.protocol.sessions import OpenSession, ResumePoint, SegmentFinal, SessionReady
 
@@ -37,11 +37,11 @@ def test_speakers_that_were_lost_with_a_processor_are_said_to_be_missing() -> No
 
 
 def test_a_resume_token_has_the_voices_of_what_its_client_was_told() -> None:
-    ledger = Ledger()
-    ledger.told(final(0))
-    assert ledger.state().point.speakers == b""
-    ledger.told_speakers(SegmentSpeakers(0, state=b"+"))
-    told = ledger.state()
+    delivery = DeliveryTracker()
+    delivery.sent_text(final(0))
+    assert delivery.state().point.speakers == b""
+    delivery.sent_speakers(SegmentSpeakers(0, state=b"+"))
+    told = delivery.state()
     assert (told.point.speakers, told.point.segment) == (b"+", 1)
-    ledger = Ledger(told)
-    assert ledger.state().point.speakers == b"+"
+    delivery = DeliveryTracker(told)
+    assert delivery.state().point.speakers == b"+"

@@ -35,13 +35,13 @@ async def session(*messages: str | bytes, more: str = "", draining: bool = False
 
 
 def turns(client: Client, *, ended: bool = True) -> list[dict[str, Any]]:
-    told = [message for message in client.told if message["type"] == "Turn"]
+    told = [message for message in client.sent if message["type"] == "Turn"]
     return [turn for turn in told if turn["end_of_turn"] is ended]
 
 
 async def test_a_session_has_turns() -> None:
     client = await session(LOUD, QUIET, KEEP_ALIVE, LOUD, QUIET, TERMINATE)
-    begin, end = client.told[0], client.told[-1]
+    begin, end = client.sent[0], client.sent[-1]
     assert (begin["type"], begin["id"], begin["expires_at"]) == ("Begin", "sess_1", 4_102_444_800)
     assert begin["configuration"] == {"model": "demo"}
     assert [(t["turn_order"], t["transcript"]) for t in turns(client)] == [(0, "word"), (1, "word")]
@@ -105,7 +105,7 @@ async def test_silences_may_change_within_a_session() -> None:
 
 async def test_what_cannot_change_is_answered_and_the_session_continues() -> None:
     client = await session(update(keyterms_prompt=["Ada"]), LOUD, QUIET, TERMINATE)
-    assert client.told[1] == {
+    assert client.sent[1] == {
         "type": "Warning",
         "warning_code": 3006,
         "warning": "keyterms_prompt cannot change within a session; open another connection",
@@ -116,8 +116,8 @@ async def test_what_cannot_change_is_answered_and_the_session_continues() -> Non
 async def test_what_has_no_effect_is_said_once() -> None:
     again = update(agent_context="Hello")
     client = await session(again, again, LOUD, QUIET, TERMINATE, more="domain=medical-v1")
-    assert client.told[0]["warnings"] == ["domain has no effect"]
-    warned = [message["warnings"] for message in client.told[1:] if "warnings" in message]
+    assert client.sent[0]["warnings"] == ["domain has no effect"]
+    warned = [message["warnings"] for message in client.sent[1:] if "warnings" in message]
     assert warned == [["agent_context has no effect"]]
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 async def test_a_session_ends_with_its_text_and_metadata() -> None:
     client = await served(LOUD, QUIET, CLOSE)
     assert client.kinds == ["Results", "Metadata"]
-    results, metadata = client.told
+    results, metadata = client.sent
     assert results["channel"]["alternatives"] == [
         {"transcript": "word", "confidence": 0.0, "words": []}
     ]
@@ -29,7 +29,7 @@ async def test_a_session_ends_with_its_text_and_metadata() -> None:
 
 async def test_speech_that_is_finalized_within_a_sample_goes_on_after_it() -> None:
     client = await served(LOUD[:-1], FINALIZE, LOUD[-1:] + LOUD, CLOSE)
-    first, second, metadata = client.told
+    first, second, metadata = client.sent
     assert (first["from_finalize"], second["from_finalize"]) == (True, False)
     assert metadata["duration"] == 2.0
 
@@ -37,8 +37,8 @@ async def test_speech_that_is_finalized_within_a_sample_goes_on_after_it() -> No
 async def test_a_message_that_is_none_is_answered_and_the_session_continues() -> None:
     client = await served("nonsense", '{"type": "Stop"}', '{"type": "KeepAlive"}', LOUD, CLOSE)
     assert client.kinds == ["Error", "Error", "Results", "Metadata"]
-    assert [e["variant"] for e in client.told[:2]] == ["SchemaError"] * 2
-    assert client.told[1]["description"].startswith("not a message that is supported (KeepAlive,")
+    assert [e["variant"] for e in client.sent[:2]] == ["SchemaError"] * 2
+    assert client.sent[1]["description"].startswith("not a message that is supported (KeepAlive,")
 
 
 async def test_options_cannot_change_within_a_session() -> None:
@@ -48,7 +48,7 @@ async def test_options_cannot_change_within_a_session() -> None:
 
 async def test_a_client_is_told_what_has_no_effect() -> None:
     client = await served(CLOSE, query=f"{AUDIO}&punctuate=true")
-    assert client.told[-1]["warnings"] == ["punctuate has no effect"]
+    assert client.sent[-1]["warnings"] == ["punctuate has no effect"]
 
 
 # ── several channels ────────────────────────────────────────────────────────
@@ -66,18 +66,18 @@ async def test_each_channel_is_a_session_of_its_own() -> None:
     audio = both(LOUD + QUIET, QUIET + LOUD)
     packets = [audio[at : at + 999] for at in range(0, len(audio), 999)]  # cuts within samples
     client = await served(*packets, CLOSE, query=f"{TWO}&vad_events=true")
-    told = {tuple(m.get("channel_index", m.get("channel", ()))): m for m in client.told[:-1]}
+    told = {tuple(m.get("channel_index", m.get("channel", ()))): m for m in client.sent[:-1]}
     assert set(told) == {(0, 2), (1, 2)}
-    started = {m["channel"][0]: m["timestamp"] for m in client.told if m["type"] == "SpeechStarted"}
+    started = {m["channel"][0]: m["timestamp"] for m in client.sent if m["type"] == "SpeechStarted"}
     assert started[0] < 0.1 and 0.9 < started[1] < 1.1
-    assert client.told[-1]["channels"] == 2
-    assert client.told[-1]["duration"] == 2.0
+    assert client.sent[-1]["channels"] == 2
+    assert client.sent[-1]["duration"] == 2.0
     assert client.charged == pytest.approx(4.0)  # the audio of both channels
 
 
 async def test_all_channels_are_finalized() -> None:
     client = await served(both(LOUD, QUIET), FINALIZE, CLOSE, query=TWO)
-    answers = [m for m in client.told if m.get("from_finalize")]
+    answers = [m for m in client.sent if m.get("from_finalize")]
     assert sorted(answer["channel_index"] for answer in answers) == [[0, 2], [1, 2]]
 
 

@@ -25,12 +25,12 @@ def parsed(**options: object) -> FluxOptions:
 async def flux(*messages: str | bytes, query: str = AUDIO) -> Client:
     """A client after the end of its session; checks that message numbers are consecutive."""
     client = await served(*messages, query=query, protocol=flux_protocol)
-    assert [message["sequence_id"] for message in client.told] == list(range(len(client.told)))
+    assert [message["sequence_id"] for message in client.sent] == list(range(len(client.sent)))
     return client
 
 
 def events(client: Client) -> list[str]:
-    return [message.get("event", message["type"]) for message in client.told]
+    return [message.get("event", message["type"]) for message in client.sent]
 
 
 async def test_a_session_has_turns() -> None:
@@ -38,12 +38,12 @@ async def test_a_session_has_turns() -> None:
     assert events(client)[0] == "Connected"
     assert events(client).count("StartOfTurn") == events(client).count("EndOfTurn") == 2
     assert events(client)[-1] == "EndOfTurn"
-    assert {message["request_id"] for message in client.told} == {"sess_1"}
+    assert {message["request_id"] for message in client.sent} == {"sess_1"}
 
 
 async def test_the_client_may_end_a_turn() -> None:
     client = await flux(LOUD, FORCE, QUIET, CLOSE, query=f"{AUDIO}&eot_threshold=1.0")
-    (end,) = [message for message in client.told if message.get("event") == "EndOfTurn"]
+    (end,) = [message for message in client.sent if message.get("event") == "EndOfTurn"]
     assert end["trigger"] == "manual"
 
 
@@ -51,8 +51,8 @@ async def test_thresholds_may_change_within_a_session() -> None:
     thresholds = {"eot_threshold": 0.9, "eager_eot_threshold": 0.5}
     configure = {"type": "Configure", "thresholds": thresholds}
     client = await flux(json.dumps(configure), LOUD, QUIET, CLOSE)
-    assert client.told[1]["type"] == "ConfigureSuccess"
-    assert client.told[1]["thresholds"] == {
+    assert client.sent[1]["type"] == "ConfigureSuccess"
+    assert client.sent[1]["thresholds"] == {
         "eot_threshold": 0.9,
         "eager_eot_threshold": 0.5,
         "eot_timeout_ms": 5000,
@@ -79,14 +79,14 @@ async def test_what_cannot_change_is_answered_and_the_session_continues(
     wanted: dict[str, Any], said: str
 ) -> None:
     client = await flux(json.dumps({"type": "Configure", **wanted}), LOUD, QUIET, CLOSE)
-    assert client.told[1]["type"] == "ConfigureFailure"
-    assert client.told[1]["description"].startswith(said)
+    assert client.sent[1]["type"] == "ConfigureFailure"
+    assert client.sent[1]["description"].startswith(said)
     assert "EndOfTurn" in events(client)
 
 
 async def test_what_has_no_effect_is_said_at_once() -> None:
     client = await flux(CLOSE, query=f"{AUDIO}&language_hint=en&tag=x")
-    assert [message.get("description") for message in client.told] == [
+    assert [message.get("description") for message in client.sent] == [
         None,
         "language_hint has no effect",
         "tag has no effect",

@@ -60,7 +60,7 @@ async def flux(*messages: str | bytes, model: Any, **options: object) -> list[di
     """The turn messages, without updates. Audio is sent in packets of 20 ms."""
     query = f"{FLUX}&{urlencode(options)}" if options else FLUX
     client = await served(*cut(messages, 640), query=query, protocol=flux_protocol, turns=model)
-    return [m for m in client.told if m["type"] == "TurnInfo" and m["event"] != "Update"]
+    return [m for m in client.sent if m["type"] == "TurnInfo" and m["event"] != "Update"]
 
 
 async def assemblyai(*audio: str | bytes, model: Any, **options: object) -> Client:
@@ -159,7 +159,7 @@ def ends(client: Client) -> list[tuple[Any, ...]]:
     kept = ("transcript", "end_of_turn_confidence", "trigger", "turn_index", "turn_order")
     return [
         tuple(message.get(name) for name in kept)
-        for message in client.told
+        for message in client.sent
         if message.get("event") == "EndOfTurn" or message.get("end_of_turn")
     ]
 

@@ -83,8 +83,8 @@ def test_a_final_without_text_waits_for_nothing() -> None:
 async def test_text_is_told_though_no_words_come() -> None:
     client = await served(LOUD, QUIET, CLOSE, query=f"{AUDIO}&word_times=aligned")
     assert client.kinds == ["Results", "Metadata"]
-    (told,) = client.told[0]["channel"]["alternatives"]
-    assert (told["transcript"], client.told[0]["word_times"]) == ("word", "grid")
+    (told,) = client.sent[0]["channel"]["alternatives"]
+    assert (told["transcript"], client.sent[0]["word_times"]) == ("word", "grid")
 
 
 # ── asking ──────────────────────────────────────────────────────────────────

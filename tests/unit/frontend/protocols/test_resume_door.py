@@ -12,7 +12,7 @@ import pytest
 import websockets
 
 from auricle.frontend.protocols.stream.messages import Start
-from auricle.frontend.protocols.stream.resume import NOTHING, ResumeTokens
+from auricle.frontend.protocols.stream.resume import NOTHING_SENT, ResumeTokens
 from auricle.frontend.transport.access.keys import ApiKey, new_key
 from auricle.frontend.transport.slots import SessionSlot
 from auricle.protocol.stream import Resume
@@ -99,7 +99,7 @@ def resumed(front: Front, key: ApiKey) -> str:
     tokens = ResumeTokens(front.tokens, 120.0, "demo")
     start = msgspec.json.decode(START, type=Start)
     told: Resume = tokens.issue(
-        *(tokens.binding(key, start), start.sample_rate, "sess_before", 640, None, NOTHING)
+        *(tokens.binding(key, start), start.sample_rate, "sess_before", 640, None, NOTHING_SENT)
     )
     return json.dumps(json.loads(START) | {"resume": msgspec.to_builtins(told)})
 

@@ -90,7 +90,7 @@ class Client:
             raise ClientDisconnected
         return self._messages.pop(0)
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         self.charged += seconds
 
     async def gone(self) -> None:

@@ -28,7 +28,7 @@ from auricle.frontend.protocols.stream.refusals import (
     ResumePosition,
 )
 from auricle.frontend.protocols.stream.resume import (
-    NOTHING,
+    NOTHING_SENT,
     PURPOSE,
     ResumeState,
     ResumeTokens,
@@ -52,7 +52,9 @@ class Frontend:
         self.now = 1_000.0
         self.tokens = ResumeTokens(Tokens(secrets, PURPOSE), 120.0, model, lambda: self.now)
 
-    def issue(self, told: SentState = NOTHING, start: Start = START, key: ApiKey = ACME) -> Resume:
+    def issue(
+        self, told: SentState = NOTHING_SENT, start: Start = START, key: ApiKey = ACME
+    ) -> Resume:
         binding = self.tokens.binding(key, start)
         return self.tokens.issue(binding, start.sample_rate, "sess_1", 640, None, told)
 
@@ -104,7 +106,7 @@ def test_what_goes_in_comes_out(
     binding = tokens.binding(ACME, START)
     resume = tokens.issue(binding, rate, "sess_1", 640, options, told)
     state = tokens.open(resume, binding, rate)
-    assert (state.told, state.endpointing) == (told, options)
+    assert (state.sent, state.endpointing) == (told, options)
     assert (state.session, state.chunk_ms) == ("sess_1", 640)
 
 

@@ -1,7 +1,8 @@
 """A session whose connection is cut repeatedly, at any point, delivers each event once.
 
-The endpointer, the ledger, the processor link and the processor's session are the real ones; the
-network and the speech model are simulated, as in `histories`. Messages in flight at a cut are lost.
+The endpointer, the delivery tracker, the processor link and the processor's session are the real
+ones; the network and the speech model are simulated, as in `histories`. Messages in flight at a cut
+are lost.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
 from auricle.frontend.audio.resume_state import AudioCheckpoint
 from auricle.frontend.link.session_line import SessionLine
-from auricle.frontend.protocols.stream import resume as ledgers
-from auricle.frontend.protocols.stream.resume import NOTHING, Ledger, SentState
+from auricle.frontend.protocols.stream import resume as resume_module
+from auricle.frontend.protocols.stream.resume import NOTHING_SENT, DeliveryTracker, SentState
 from auricle.frontend.protocols.stream.start import Beginning
 from auricle.processor.session.rules import SegmentPolicy
 from auricle.processor.session.state_machine import SessionStateMachine
@@ -71,8 +72,8 @@ HISTORY = st.integers(0, 2**32).map(lambda seed: random.Random(seed).randbytes(s
 def in_short() -> Any:
     """Sessions here last four seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledgers, "_APART", 700)
-        patch.setattr(ledgers, "_LONGEST_UNTOLD", 5_000)
+        patch.setattr(resume_module, "_CHECKPOINT_INTERVAL", 700)
+        patch.setattr(resume_module, "_CHECKPOINT_DUE", 5_000)
         yield
 
 
@@ -80,7 +81,7 @@ def in_short() -> Any:
 class Listener:
     """A client: its part of the session, and the audio that it must have kept."""
 
-    told: SentState = NOTHING
+    sent: SentState = NOTHING_SENT
     marks: list[tuple[str, int]] = field(default_factory=list)
     finals: list[tuple[int, str, int, int]] = field(default_factory=list)
     committed: str = ""
@@ -89,8 +90,8 @@ class Listener:
     unheard_of: int = 0  # samples since the last message with a position from which to keep audio
 
     def hears(self, message: Any, told: SentState) -> None:
-        assert told.listening.sample >= self.told.listening.sample, "audio was forgotten already"
-        self.told = told
+        assert told.listening.sample >= self.sent.listening.sample, "audio was forgotten already"
+        self.sent = told
         if isinstance(message, tuple):
             self.marks.append(message)
         elif isinstance(message, SegmentPartial):
@@ -111,12 +112,12 @@ class Connection(World):
     """One connection of the client, to a frontend that has only the client's token."""
 
     def __init__(self, client: Listener, loud: list[float], choices: Choices, rules: Any) -> None:
-        told = client.told
+        told = client.sent
         self.choices, self.client, self.loud, self.rules = choices, client, loud, rules
         self.gate = Endpointer(OPTIONS, told.listening.sample, told.listening.gate)
         self.at = told.listening.sample
         self.decided = self.at if told.listening.gate is None else told.listening.gate.decided
-        self.ledger = Ledger(told)
+        self.delivery = DeliveryTracker(told)
         opened = OpenSession("s", "t", None, "", 50, resume=told.point)
         self.line = SessionLine(opened)
         self.text_from = told.point.segment_start
@@ -171,8 +172,8 @@ class Connection(World):
         self.decided = max(self.decided, self.at // VAD_FRAME * VAD_FRAME)
         pcm = SAID[begin : self.at]
         self.hand_over_to_line(self.gate.push(pcm, [self.loud[frame] for frame in frames]))
-        self.ledger.listened(self.at, self.point)
-        if self.ledger.due:
+        self.delivery.received_audio(self.at, self.point)
+        if self.delivery.checkpoint_due:
             self.send(None)
 
     def point(self) -> AudioCheckpoint:
@@ -191,8 +192,8 @@ class Connection(World):
                 piece = Beginning.without_text(self, event)  # type: ignore[arg-type]
                 if piece is not None:
                     self.line.add(piece)
-            elif self.ledger.found_mark():
-                self.ledger.told_mark()
+            elif self.delivery.found_mark():
+                self.delivery.sent_mark()
                 self.send((type(event).__name__, event.at))
 
     def deliver(self, processor: Processor) -> None:
@@ -201,8 +202,8 @@ class Connection(World):
         event = processor.events.popleft()
         if self.line.receive(event):
             if isinstance(event, SegmentPartial | SegmentFinal):
-                if self.ledger.new(event):
-                    self.ledger.told(event)
+                if self.delivery.is_new(event):
+                    self.delivery.sent_text(event)
                     self.send(event)
             elif isinstance(event, SessionReady | SessionDone):
                 self.send(event)
@@ -210,7 +211,7 @@ class Connection(World):
             self.processor = None  # handed over
 
     def send(self, message: Any) -> None:
-        self.on_the_way.append((message, self.ledger.state()))
+        self.on_the_way.append((message, self.delivery.state()))
 
     def arrive(self, _processor: Processor) -> None:
         if self.on_the_way:
@@ -260,40 +261,42 @@ def test_histories_do_cut() -> None:
     assert connections > 5
 
 
-def silence(ledger: Ledger, until: int) -> None:
+def silence(delivery: DeliveryTracker, until: int) -> None:
     for at in range(700, until, 700):
-        ledger.listened(at, lambda at=at: AudioCheckpoint(at, 0, at))
+        delivery.received_audio(at, lambda at=at: AudioCheckpoint(at, 0, at))
 
 
 def test_a_client_forgets_silence_as_it_goes_by() -> None:
-    ledger = Ledger()
-    silence(ledger, 100_000)
-    assert ledger.state().listening.sample > 99_000
+    delivery = DeliveryTracker()
+    silence(delivery, 100_000)
+    assert delivery.state().listening.sample > 99_000
 
 
 def test_a_client_is_told_at_times_though_there_is_no_news() -> None:
-    ledger = Ledger()
-    ledger.listened(4_999, AudioCheckpoint)
-    assert not ledger.due
-    ledger.listened(5_000, AudioCheckpoint)
-    assert ledger.due
-    ledger.state()
-    assert not ledger.due
+    delivery = DeliveryTracker()
+    delivery.received_audio(4_999, AudioCheckpoint)
+    assert not delivery.checkpoint_due
+    delivery.received_audio(5_000, AudioCheckpoint)
+    assert delivery.checkpoint_due
+    delivery.state()
+    assert not delivery.checkpoint_due
 
 
 def test_what_was_heard_on_another_connection_is_not_new() -> None:
-    ledger = Ledger(SentState(listening=AudioCheckpoint(1_000, 0, 1_000), heard=3_000))
-    assert ledger.listened(2_500, lambda: None) == 0
-    assert ledger.listened(4_000, lambda: None) == 1_000
-    assert ledger.listened(4_500, lambda: None) == 500
+    delivery = DeliveryTracker(
+        SentState(listening=AudioCheckpoint(1_000, 0, 1_000), received=3_000)
+    )
+    assert delivery.received_audio(2_500, lambda: None) == 0
+    assert delivery.received_audio(4_000, lambda: None) == 1_000
+    assert delivery.received_audio(4_500, lambda: None) == 500
 
 
 def test_a_segment_of_any_length_has_a_bounded_number_of_points() -> None:
-    ledger = Ledger()
+    delivery = DeliveryTracker()
     for at in range(700, 3_000_000, 700):
-        ledger.listened(at, lambda at=at: AudioCheckpoint(at, at, at))
-    assert len(ledger._points) <= 512
-    assert ledger.state().listening == AudioCheckpoint()
+        delivery.received_audio(at, lambda at=at: AudioCheckpoint(at, at, at))
+    assert len(delivery._checkpoints) <= 512
+    assert delivery.state().listening == AudioCheckpoint()
     resume = ResumePoint(segment=1, segment_start=1_500_000)
-    ledger.told(SegmentFinal(0, "", 0, 93_750, "English", resume))
-    assert 1_400_000 <= ledger.state().listening.sample <= 1_500_000
+    delivery.sent_text(SegmentFinal(0, "", 0, 93_750, "English", resume))
+    assert 1_400_000 <= delivery.state().listening.sample <= 1_500_000

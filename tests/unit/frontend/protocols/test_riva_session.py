@@ -50,7 +50,7 @@ class Caller:
 
     def __init__(self, *messages: bytes) -> None:
         self._messages = list(messages)
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self.warnings: Sequence[str] = ()
         self.charged = 0.0
         self.went_at: int | None = None
@@ -63,18 +63,18 @@ class Caller:
     async def warn(self, warnings: Sequence[str]) -> None:
         self.warnings = warnings
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         self.charged += seconds
 
     def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, data: bytes) -> None:
-        self.told.append(message(f"{PACKAGE}.StreamingRecognizeResponse").FromString(data))
+        self.sent.append(message(f"{PACKAGE}.StreamingRecognizeResponse").FromString(data))
 
     @property
     def texts(self) -> list[str]:
-        return [r.alternatives[0].transcript for m in self.told for r in m.results]
+        return [r.alternatives[0].transcript for m in self.sent for r in m.results]
 
 
 async def served(*messages: bytes, draining: bool = False) -> Caller:
@@ -100,7 +100,7 @@ async def test_a_session_ends_with_its_text() -> None:
         asked(**LINEAR_PCM), request(audio_content=LOUD), request(audio_content=QUIET)
     )
     assert caller.texts == ["word "]
-    assert [response.id.value for response in caller.told] == ["call 1"]
+    assert [response.id.value for response in caller.sent] == ["call 1"]
     assert caller.charged == 2.0
 
 
@@ -110,7 +110,7 @@ async def test_interim_results_come_if_they_were_asked_for() -> None:
         *(request(audio_content=LOUD), request(audio_content=LOUD)),
     )
     assert caller.texts[-1] == "word "
-    interim = [r for m in caller.told for r in m.results if not r.is_final]
+    interim = [r for m in caller.sent for r in m.results if not r.is_final]
     assert {r.alternatives[0].transcript for r in interim} == {"a", " b"}
 
 

@@ -75,7 +75,7 @@ class Socket:
     ) -> tuple[str | None, bytes]:
         return self._messages.pop(0), b""
 
-    async def heard(self, _seconds: float) -> None:
+    async def charge(self, _seconds: float) -> None:
         pass
 
     async def gone(self) -> None:

@@ -297,7 +297,7 @@ class Socket:
 
     def __init__(self, *messages: str) -> None:
         self.client = ClientAccount(ANYONE)
-        self.told: list[Any] = []
+        self.sent: list[Any] = []
         self.went_at: int | None = None
         self._messages = list(messages)
 
@@ -308,7 +308,7 @@ class Socket:
             raise ClientDisconnected
         return self._messages.pop(0), b""
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         """Count nothing."""
 
     def end_early(self, samples: int) -> None:
@@ -316,10 +316,10 @@ class Socket:
 
     async def send(self, text: str) -> None:
         kind: Any = RealtimeTranslationServerEvent
-        self.told.append(construct_type(type_=kind, value=json.loads(text)))
+        self.sent.append(construct_type(type_=kind, value=json.loads(text)))
 
     def deltas(self, which: str) -> list[str]:
-        return [e.delta for e in self.told if e.type == f"session.{which}_transcript.delta"]
+        return [e.delta for e in self.sent if e.type == f"session.{which}_transcript.delta"]
 
 
 @pytest.fixture
@@ -351,11 +351,11 @@ async def served(*messages: str, **settings: Any) -> Socket:
 
 async def test_a_session_is_told_its_text_and_the_translation(missing: list[str]) -> None:
     socket = await served(HEARD, *map(append, (LOUD, QUIET, LOUD, QUIET)), CLOSE)
-    kinds = [event.type for event in socket.told]
+    kinds = [event.type for event in socket.sent]
     assert (kinds[:2], kinds[-1]) == (["session.created", "session.updated"], "session.closed")
     assert socket.deltas("input") == ["word", " word"]
     assert socket.deltas("output") == ["WORD.", " WORD."]
-    created, updated = (event.session for event in socket.told[:2])
+    created, updated = (event.session for event in socket.sent[:2])
     assert (created.id, created.type, created.model) == ("sess_1", "translation", "demo")
     assert (created.audio.output.language, created.audio.input.transcription) == ("en", None)
     assert (updated.audio.output.language, updated.audio.input.transcription.model) == (
@@ -373,7 +373,7 @@ async def test_what_is_missing_is_named_and_text_in_the_target_language_is_its_o
 ) -> None:
     missing += ["unavailable", "same_language"]
     socket = await served(*map(append, (LOUD, QUIET, LOUD, QUIET)), CLOSE)
-    (error,) = [event.error for event in socket.told if event.type == "error"]
+    (error,) = [event.error for event in socket.sent if event.type == "error"]
     assert (error.code, "is not translated: unavailable" in error.message) == ("unavailable", True)
     assert socket.deltas("output") == ["word"]
 
@@ -392,7 +392,7 @@ async def test_a_wrong_event_is_named_and_the_session_goes_on(
     missing: list[str], message: str, said: str
 ) -> None:
     socket = await served(message, append(LOUD), append(QUIET), CLOSE)
-    (error,) = [event.error for event in socket.told if event.type == "error"]
+    (error,) = [event.error for event in socket.sent if event.type == "error"]
     assert said in error.message
     assert socket.deltas("output") == ["WORD."]
 
@@ -400,13 +400,13 @@ async def test_a_wrong_event_is_named_and_the_session_goes_on(
 async def test_the_language_is_fixed_once_audio_has_come(missing: list[str]) -> None:
     other = update(output={"language": "de"})
     socket = await served(HEARD, append(LOUD), other, append(QUIET), CLOSE)
-    (error,) = [event.error for event in socket.told if event.type == "error"]
+    (error,) = [event.error for event in socket.sent if event.type == "error"]
     assert error.param == "session.audio.output.language"
     assert socket.deltas("output") == ["WORD."]
 
 
 async def test_a_session_without_audio_is_closed() -> None:
-    assert [event.type for event in (await served(CLOSE)).told] == [
+    assert [event.type for event in (await served(CLOSE)).sent] == [
         *("session.created", "session.closed"),
     ]
 
@@ -428,7 +428,7 @@ async def test_what_the_speech_model_cannot_do_is_refused_when_it_is_asked_for(
 ) -> None:
     other, loud = update(output={"language": "de"}), (append(LOUD), append(QUIET), CLOSE)
     socket = await served(other, *loud, model=whisper, translate_model=None)
-    (error,) = [event.error for event in socket.told if event.type == "error"]
+    (error,) = [event.error for event in socket.sent if event.type == "error"]
     assert (error.param, "into en only" in error.message) == (
         *("session.audio.output.language", True),
     )

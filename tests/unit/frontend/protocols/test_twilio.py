@@ -29,7 +29,7 @@ from auricle.frontend.protocols.twilio import (
     parse_message,
     twilio_protocol,
 )
-from auricle.frontend.session.engine import check_text_is_wanted
+from auricle.frontend.session.channels import check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing, new_key
 from auricle.frontend.transport.disconnect import ClientDisconnected

@@ -56,7 +56,7 @@ class Vapi:
     def __init__(self, *messages: str | bytes, stays: bool = False) -> None:
         self.client = ClientAccount(ANYONE)
         self.query_string = ""
-        self.told: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
         self.charged = 0.0
         self.went_at: int | None = None
         self.stays = stays
@@ -70,19 +70,19 @@ class Vapi:
         message = self._messages.pop(0)
         return (message, b"") if isinstance(message, str) else (None, message)
 
-    async def heard(self, seconds: float) -> None:
+    async def charge(self, seconds: float) -> None:
         self.charged += seconds
 
     def end_early(self, samples: int) -> None:
         self.went_at = samples
 
     async def send(self, text: str) -> None:
-        self.told.append(json.loads(text))
+        self.sent.append(json.loads(text))
 
     @property
     def said(self) -> list[tuple[str, str]]:
-        assert {message["type"] for message in self.told} <= {"transcriber-response"}
-        finals = [message for message in self.told if message["transcriptType"] == "final"]
+        assert {message["type"] for message in self.sent} <= {"transcriber-response"}
+        finals = [message for message in self.sent if message["transcriptType"] == "final"]
         return [(message["channel"], message["transcription"]) for message in finals]
 
 

@@ -17,14 +17,14 @@ class Socket:
     """A slow client's socket; the client disconnects after `most` messages."""
 
     def __init__(self, most: int = 100) -> None:
-        self.told: list[str] = []
+        self.sent: list[str] = []
         self._most = most
 
     async def send(self, text: str) -> None:
         await asyncio.sleep(0)
-        if len(self.told) >= self._most:
+        if len(self.sent) >= self._most:
             raise ClientDisconnected
-        self.told.append(text)
+        self.sent.append(text)
 
 
 def writer(socket: Socket) -> MessageWriter:
@@ -36,10 +36,10 @@ async def test_messages_are_made_once_those_before_are_sent() -> None:
     subject = writer(socket)
 
     def made(name: str) -> list[str]:
-        return [f"{name} after {len(socket.told)}", f"{name} too"]
+        return [f"{name} after {len(socket.sent)}", f"{name} too"]
 
     await asyncio.gather(subject.write(lambda: made("a")), subject.write(lambda: made("b")))
-    assert socket.told == ["a after 0", "a too", "b after 2", "b too"]
+    assert socket.sent == ["a after 0", "a too", "b after 2", "b too"]
 
 
 async def test_nothing_follows_the_last_message() -> None:
@@ -49,7 +49,7 @@ async def test_nothing_follows_the_last_message() -> None:
     await asyncio.sleep(0)
     await subject.write(lambda: ["late"])
     await last
-    assert socket.told == ["last"]
+    assert socket.sent == ["last"]
 
 
 async def test_a_client_that_was_told_all_may_leave() -> None:

@@ -97,7 +97,7 @@ class Session:
     def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
         return self.speakers.merged(self._events(given))
 
-    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+    async def all_merged(self, *given: SessionEvent) -> list[SessionEvent]:
         async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
@@ -107,7 +107,7 @@ def speakers(events: Sequence[SessionEvent]) -> list[SegmentSpeakers]:
 
 
 async def test_each_final_is_followed_by_its_speakers_and_done_waits_for_them() -> None:
-    told = await Session(Diarizer()).told(final(0), final(1), DONE)
+    told = await Session(Diarizer()).all_merged(final(0), final(1), DONE)
     assert told[-1] == DONE
     assert speakers(told) == [
         SegmentSpeakers(0, (SpeakerPart(1, 0, 1000, "one"),), "commit_grid", state=b"+"),
@@ -148,7 +148,7 @@ async def test_what_is_told_after_has_the_state_to_resume_with() -> None:
 async def test_a_failed_segment_leaves_the_voices_as_they_were() -> None:
     diarizer = Diarizer()
     diarizer.faults = [None, WorkerUnavailable("gone"), RuntimeError("a fault"), None]
-    told = speakers(await Session(diarizer).told(*(final(n) for n in range(4)), DONE))
+    told = speakers(await Session(diarizer).all_merged(*(final(n) for n in range(4)), DONE))
     assert [one.missing for one in told] == ["", "unavailable", AuricleError.code, ""]
     assert [one.state for one in told] == [b"+", b"+", b"+", b"++"]
     assert told[1].parts == () and told[1].source is None
@@ -157,7 +157,7 @@ async def test_a_failed_segment_leaves_the_voices_as_they_were() -> None:
 async def test_the_text_is_divided_by_words_if_the_session_has_them() -> None:
     words = SegmentWords(0, (Word("one", "one ", 0, 400), Word("two", "two", 500, 900)), "aligned")
     session = Session(Diarizer(), opened=replace(OPENED, words=True))
-    told = await session.told(final(0, "one two"), words, DONE)
+    told = await session.all_merged(final(0, "one two"), words, DONE)
     (found,) = speakers(told)
     assert told.index(words) < told.index(found)
     assert (found.source, found.parts[0].text) == ("aligned", "one two")
@@ -165,7 +165,7 @@ async def test_the_text_is_divided_by_words_if_the_session_has_them() -> None:
 
 async def test_missing_words_do_not_cost_speakers() -> None:
     session = Session(Diarizer(), opened=replace(OPENED, words=True))
-    told = await session.told(final(0), SegmentWords(0, missing="unavailable"), DONE)
+    told = await session.all_merged(final(0), SegmentWords(0, missing="unavailable"), DONE)
     (found,) = speakers(told)
     assert (found.source, found.parts[0].text) == ("commit_grid", "one")
 
@@ -194,13 +194,13 @@ async def test_without_audio_there_are_no_speakers() -> None:
 async def test_a_session_that_leaves_does_not_wait(last: SessionEvent, code: str) -> None:
     diarizer = Diarizer()
     diarizer.gates = {0: asyncio.Event()}
-    told = await Session(diarizer).told(final(0), last)
+    told = await Session(diarizer).all_merged(final(0), last)
     assert speakers(told) == [SegmentSpeakers(0, missing=code)]
 
 
 async def test_nobody_waits_for_a_pool_that_is_being_started() -> None:
     diarizer = Diarizer()
     diarizer.empty = True
-    (told,) = speakers(await Session(diarizer).told(final(0), DONE))
+    (told,) = speakers(await Session(diarizer).all_merged(final(0), DONE))
     assert told.missing == "starting"
     assert not diarizer.asked

@@ -13,7 +13,7 @@ from auricle.annotation.translation.text import agreement, mask
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.errors import AuricleError, Overloaded, WorkerUnavailable
 from auricle.frontend.link.session_line import SessionLine
-from auricle.frontend.protocols.stream.resume import Ledger
+from auricle.frontend.protocols.stream.resume import DeliveryTracker
 from auricle.load.meters import DemandMeter
 from auricle.processor.annotators.translations import (
     TRANSLATIONS,
@@ -131,7 +131,7 @@ class Session:
     def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
         return self._translations.merged(self._events([READY, *given]))
 
-    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+    async def all_merged(self, *given: SessionEvent) -> list[SessionEvent]:
         async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
@@ -146,7 +146,7 @@ def missing(events: Sequence[SessionEvent]) -> list[str]:
 
 async def test_what_is_committed_is_translated_while_its_segment_is_open() -> None:
     translator = Translator()
-    told = await Session(translator).told(
+    told = await Session(translator).all_merged(
         partial(0, "", "a"),
         partial(0, "a red", " bo"),
         partial(0, "a red boa", "t"),
@@ -183,7 +183,7 @@ async def test_speech_counts_once_for_each_language_that_it_is_translated_into()
 
 async def test_with_mask_k_all_but_the_last_words_are_committed_at_once() -> None:
     session = Session(Translator(), rules=TranslationRules(5.0, 2, mask(2)))
-    told = await session.told(partial(0, "a red boat", " on"), final(0), DONE)
+    told = await session.all_merged(partial(0, "a red boat", " on"), final(0), DONE)
     assert translations(told) == [
         SegmentTranslation(0, "es", "A", " RED BOAT"),
         SegmentTranslation(0, "es", "A RED BOAT", final=True),
@@ -192,7 +192,9 @@ async def test_with_mask_k_all_but_the_last_words_are_committed_at_once() -> Non
 
 async def test_the_segments_before_are_context() -> None:
     translator = Translator()
-    await Session(translator).told(final(0, "one"), final(1, "two"), final(2, "x"), final(3), DONE)
+    await Session(translator).all_merged(
+        final(0, "one"), final(1, "two"), final(2, "x"), final(3), DONE
+    )
     assert translator.asked[-1].context == (("two", "TWO"), ("x", "X"))
 
 
@@ -213,7 +215,7 @@ async def test_text_waits_for_no_translation_and_only_the_newest_source_is_asked
 async def test_a_final_does_not_wait_for_the_answer_to_older_text() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    told = await Session(translator).told(partial(0, "a red"), final(0), DONE)
+    told = await Session(translator).all_merged(partial(0, "a red"), final(0), DONE)
     assert translations(told) == [SegmentTranslation(0, "es", "A RED BOAT", final=True)]
     assert [one.whole for one in translator.asked] == [False, True]
 
@@ -244,7 +246,7 @@ async def test_a_segment_that_fails_is_said_to_be_missing_and_keeps_what_was_com
 ) -> None:
     translator = Translator()
     translator.faults = [None, None, fault, None]
-    told = await Session(translator).told(
+    told = await Session(translator).all_merged(
         partial(0, "a red"), partial(0, "a red boat"), final(0), final(1, "b"), DONE
     )
     assert [one for one in translations(told) if one.final] == [
@@ -257,7 +259,7 @@ async def test_a_segment_that_fails_is_said_to_be_missing_and_keeps_what_was_com
 async def test_a_pool_that_is_down_is_asked_again_only_for_whole_text() -> None:
     translator = Translator()
     translator.faults = [WorkerUnavailable("gone"), None]
-    told = await Session(translator).told(
+    told = await Session(translator).all_merged(
         partial(0, "a"), partial(0, "a red"), partial(0, "a red boat"), final(0), DONE
     )
     assert [one.whole for one in translator.asked] == [False, True]
@@ -267,21 +269,21 @@ async def test_a_pool_that_is_down_is_asked_again_only_for_whole_text() -> None:
 async def test_a_pool_that_is_full_is_asked_for_later_text() -> None:
     translator = Translator()
     translator.faults = [Overloaded("full"), None, None]
-    await Session(translator).told(partial(0, "a"), partial(0, "a red"), final(0), DONE)
+    await Session(translator).all_merged(partial(0, "a"), partial(0, "a red"), final(0), DONE)
     assert [one.source for one in translator.asked] == ["a", "a red", "a red boat"]
 
 
 async def test_nobody_waits_for_a_pool_that_is_being_started() -> None:
     translator = Translator()
     translator.empty = True
-    told = await Session(translator).told(partial(0, "a"), final(0), DONE)
+    told = await Session(translator).all_merged(partial(0, "a"), final(0), DONE)
     assert missing(told) == ["starting"]
     assert not translator.asked
 
 
 async def test_source_in_the_target_language_is_not_asked_for() -> None:
     translator = Translator()
-    told = await Session(translator).told(
+    told = await Session(translator).all_merged(
         partial(0, "una", language="Spanish"), final(0, "una casa", "Spanish"), final(1), DONE
     )
     assert missing(told) == ["same_language", ""]
@@ -295,21 +297,21 @@ async def test_a_language_that_the_model_lacks_is_named() -> None:
     error.code = "unknown_language"
     translator = Translator()
     translator.faults = [error]
-    told = await Session(translator, replace(OPENED, translate=("tlh",))).told(final(0), DONE)
+    told = await Session(translator, replace(OPENED, translate=("tlh",))).all_merged(final(0), DONE)
     assert missing(told) == ["unknown_language"]
     assert SegmentFinal in map(type, told)
 
 
 async def test_segments_without_text_have_no_translation() -> None:
     translator = Translator()
-    told = await Session(translator).told(partial(0, "", "x"), final(0, ""), DONE)
+    told = await Session(translator).all_merged(partial(0, "", "x"), final(0, ""), DONE)
     assert not translations(told) and not translator.asked
 
 
 async def test_a_translation_that_was_cut_off_is_told_and_named() -> None:
     translator = Translator()
     translator.finish = "length"
-    told = await Session(translator).told(final(0), DONE)
+    told = await Session(translator).all_merged(final(0), DONE)
     assert translations(told) == [
         SegmentTranslation(0, "es", "A RED BOAT", final=True, missing="length")
     ]
@@ -328,7 +330,7 @@ async def test_only_so_many_segments_wait() -> None:
 async def test_a_session_that_fails_says_what_is_missing() -> None:
     translator = Translator()
     translator.gates = {2: asyncio.Event()}
-    told = await Session(translator).told(
+    told = await Session(translator).all_merged(
         *(partial(0, "a red"), partial(0, "a red boat"), final(0), final(1)),
         Failed("internal", "x"),
     )
@@ -395,7 +397,7 @@ def after(events: Sequence[SessionEvent]) -> int:
 async def test_nothing_is_lost_or_doubled_when_the_processor_dies(lost_after: int) -> None:
     """The session continues at its last final, from the state that its link received."""
     usual, client, line = Client(), Client(), SessionLine(OPENED)
-    for event in await Session(Translator()).told(*HISTORY):
+    for event in await Session(Translator()).all_merged(*HISTORY):
         usual.read(event)
     told: list[SessionEvent] = []
     async with aclosing(Session(Translator(), line.open_message()).merged(*HISTORY)) as events:
@@ -409,7 +411,7 @@ async def test_nothing_is_lost_or_doubled_when_the_processor_dies(lost_after: in
         return
     line.lost()
     opened = line.open_message()
-    for event in await Session(Translator(), opened).told(*HISTORY[after(told) :]):
+    for event in await Session(Translator(), opened).all_merged(*HISTORY[after(told) :]):
         client.read(event)
     assert (
         client.committed == usual.committed == {(0, "es"): "A RED BOAT", (1, "es"): "IT SAILS ON"}
@@ -421,27 +423,27 @@ async def test_a_session_that_is_handed_over_waits_for_no_translation() -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
     line = SessionLine(OPENED)
-    for event in await Session(translator).told(final(0), HandedOver(POINT)):
+    for event in await Session(translator).all_merged(final(0), HandedOver(POINT)):
         line.receive(event)
     opened = line.open_message()
     assert opened.resume.translations.untranslated == (
         Untranslated(0, "es", "", "a red boat", "English"),
     )
-    told = await Session(Translator(), opened).told(final(1, "b"), DONE)
+    told = await Session(Translator(), opened).all_merged(final(1, "b"), DONE)
     assert [one.committed for one in translations(told)] == ["A RED BOAT", "B"]
 
 
 def test_a_resume_token_has_what_its_client_was_told() -> None:
-    ledger = Ledger(translate=("es",))
-    ledger.told(partial(0, "a red"))
-    ledger.told_translation(SegmentTranslation(0, "es", "A", " RED"))
-    assert ledger.state().point.translations == Translating((Untranslated(0, "es", "A"),))
-    ledger.told(final(0))
-    state = ledger.state()
+    delivery = DeliveryTracker(translate=("es",))
+    delivery.sent_text(partial(0, "a red"))
+    delivery.sent_translation(SegmentTranslation(0, "es", "A", " RED"))
+    assert delivery.state().point.translations == Translating((Untranslated(0, "es", "A"),))
+    delivery.sent_text(final(0))
+    state = delivery.state()
     waiting = Untranslated(0, "es", "A", "a red boat", "English")
     assert state.point.translations == Translating((waiting,))
-    ledger = Ledger(state, ("es",))
-    ledger.told_translation(SegmentTranslation(0, "es", "A RED BOAT", final=True))
-    assert ledger.state().point.translations == Translating(
+    delivery = DeliveryTracker(state, ("es",))
+    delivery.sent_translation(SegmentTranslation(0, "es", "A RED BOAT", final=True))
+    assert delivery.state().point.translations == Translating(
         (), {"es": (("a red boat", "A RED BOAT"),)}
     )

@@ -86,7 +86,7 @@ class Session:
     def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
         return self.words.merged(self._events(given))
 
-    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+    async def all_merged(self, *given: SessionEvent) -> list[SessionEvent]:
         async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
@@ -125,7 +125,7 @@ async def test_words_do_not_wait_for_the_next_event() -> None:
 
 async def test_words_have_the_session_and_what_was_said() -> None:
     aligner = Aligner()
-    told = await Session(aligner).told(final(0, "One, two."), DONE)
+    told = await Session(aligner).all_merged(final(0, "One, two."), DONE)
     (asked,) = aligner.asked
     assert (asked.session, asked.tenant, asked.samples) == ("s", "t", SECOND)
     assert (asked.audio_ms, asked.words) == (1000, ("One", "two"))
@@ -140,7 +140,7 @@ async def test_words_have_the_session_and_what_was_said() -> None:
 async def test_what_fails_is_missing_and_the_session_goes_on(fault: Exception, code: str) -> None:
     aligner = Aligner()
     aligner.faults = [fault]
-    told = await Session(aligner).told(final(0, "one"), final(1, "two"), DONE)
+    told = await Session(aligner).all_merged(final(0, "one"), final(1, "two"), DONE)
     found = {event.segment: event for event in told if isinstance(event, SegmentWords)}
     assert found[0] == SegmentWords(0, (), None, code)
     assert found[1].source == "aligned"
@@ -164,14 +164,14 @@ ROUGH = (Word("ten", "ten ", 0, 160, 0.9), Word("green", "green", 220, 500, 0.6)
 
 async def test_the_models_own_translation_has_the_times_of_decodes() -> None:
     aligner, opened = Aligner(), replace(OPENED, to_english=True)
-    events = await Session(aligner, opened=opened).told(final(0, "one"), DONE)
+    events = await Session(aligner, opened=opened).all_merged(final(0, "one"), DONE)
     assert events[1] == SegmentWords(0, (), "commit_grid", "language")
     assert not aligner.asked
 
 
 async def test_the_aligner_gets_the_text_and_its_language() -> None:
     aligner = Aligner()
-    await Session(aligner).told(final(0, "One, two!"), DONE)
+    await Session(aligner).all_merged(final(0, "One, two!"), DONE)
     (asked,) = aligner.asked
     assert (asked.words, asked.texts) == (("One", "two"), ("One, ", "two!"))
     assert asked.language == "English"
@@ -179,27 +179,29 @@ async def test_the_aligner_gets_the_text_and_its_language() -> None:
 
 async def test_a_language_that_the_aligner_lacks_has_the_times_of_decodes() -> None:
     aligner = Aligner()
-    told = await Session(aligner).told(replace(final(0, "ten green", "Thai"), words=ROUGH), DONE)
+    told = await Session(aligner).all_merged(
+        replace(final(0, "ten green", "Thai"), words=ROUGH), DONE
+    )
     rough = SegmentWords(0, ROUGH, "commit_grid", "language")
     assert told == [final(0, "ten green", "Thai"), rough, DONE]
     assert not aligner.asked
 
 
 async def test_aligned_words_have_the_confidence_of_the_decode() -> None:
-    told = await Session(Aligner()).told(replace(final(0, "ten green"), words=ROUGH), DONE)
+    told = await Session(Aligner()).all_merged(replace(final(0, "ten green"), words=ROUGH), DONE)
     aligned = (Word("ten", "ten ", 0, 50, 0.9), Word("green", "green", 100, 150, 0.6))
     assert told == [final(0, "ten green"), SegmentWords(0, aligned, "aligned"), DONE]
 
 
 async def test_rough_words_stay_with_the_final_of_a_session_that_asked_for_them() -> None:
     session = Session(Aligner(), opened=replace(OPENED, grid_words=True))
-    told = await session.told(replace(final(0, "ten green"), words=ROUGH), DONE)
+    told = await session.all_merged(replace(final(0, "ten green"), words=ROUGH), DONE)
     assert told[0] == replace(final(0, "ten green"), words=ROUGH)
 
 
 async def test_text_without_words_and_finals_without_text() -> None:
     aligner = Aligner()
-    told = await Session(aligner).told(final(0, ""), final(1, "..."), DONE)
+    told = await Session(aligner).all_merged(final(0, ""), final(1, "..."), DONE)
     assert told == [final(0, ""), final(1, "..."), SegmentWords(1, (), "aligned"), DONE]
     assert not aligner.asked
 
@@ -222,7 +224,7 @@ async def test_text_of_another_processor_has_no_audio_here() -> None:
 async def test_a_session_that_leaves_does_not_wait(last: SessionEvent, code: str) -> None:
     aligner = Aligner()
     aligner.gates = {"one": asyncio.Event()}
-    told = await Session(aligner).told(final(0, "one"), last)
+    told = await Session(aligner).all_merged(final(0, "one"), last)
     assert told == [final(0, "one"), SegmentWords(0, (), None, code), last]
 
 
@@ -247,7 +249,7 @@ async def test_nobody_waits_for_a_pool_that_is_being_started_but_it_is_asked_for
     aligner = Aligner()
     aligner.empty = True
     session = Session(aligner)
-    events = await session.told(final(0, "one"), DONE)
+    events = await session.all_merged(final(0, "one"), DONE)
     assert events[1] == SegmentWords(0, missing="starting")
     assert not aligner.asked
     (asked,) = session.meter.take().values()

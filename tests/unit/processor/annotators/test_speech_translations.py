@@ -103,7 +103,7 @@ class Session:
     def merged(self, *given: SessionEvent) -> AsyncGenerator[SessionEvent, None]:
         return self._translations.merged(self._events(given))
 
-    async def told(self, *given: SessionEvent) -> list[SessionEvent]:
+    async def all_merged(self, *given: SessionEvent) -> list[SessionEvent]:
         async with asyncio.timeout(120), aclosing(self.merged(*given)) as events:
             return [event async for event in events]
 
@@ -124,7 +124,7 @@ async def test_text_does_not_wait_and_done_does() -> None:
 
 async def test_english_is_its_own_translation_and_silence_has_none() -> None:
     translator = Translator()
-    told = await Session(translator).told(final(0, "one", "English"), final(1, ""), DONE)
+    told = await Session(translator).all_merged(final(0, "one", "English"), final(1, ""), DONE)
     assert [event for event in told if isinstance(event, SegmentTranslation)] == [
         last(0, missing="same_language")
     ]
@@ -138,7 +138,7 @@ async def test_english_is_its_own_translation_and_silence_has_none() -> None:
 async def test_what_fails_is_missing_and_the_rest_goes_on(fault: Exception, why: str) -> None:
     translator = Translator()
     translator.faults = [fault]
-    told = await Session(translator).told(final(0), final(1), DONE)
+    told = await Session(translator).all_merged(final(0), final(1), DONE)
     assert [event for event in told if isinstance(event, SegmentTranslation)] == [
         *(last(0, missing=why), last(1, "number 1")),
     ]
@@ -147,7 +147,7 @@ async def test_what_fails_is_missing_and_the_rest_goes_on(fault: Exception, why:
 async def test_an_answer_that_was_cut_off_is_told_as_such() -> None:
     translator = Translator()
     translator.whole = False
-    assert last(0, "number 0", "length") in await Session(translator).told(final(0), DONE)
+    assert last(0, "number 0", "length") in await Session(translator).all_merged(final(0), DONE)
 
 
 async def test_of_what_ended_elsewhere_there_is_no_audio() -> None:
@@ -158,7 +158,7 @@ async def test_of_what_ended_elsewhere_there_is_no_audio() -> None:
     )
     opened = replace(OPENED, resume=ResumePoint(translations=Translating(untold)))
     session = Session(Translator(), opened=opened, elsewhere=[1])
-    told = await session.told(SessionReady("s"), final(1), DONE)
+    told = await session.all_merged(SessionReady("s"), final(1), DONE)
     assert [event for event in told if isinstance(event, SegmentTranslation)] == [
         *(last(0, missing="no_audio"), last(1, missing="no_audio")),
     ]
@@ -173,7 +173,7 @@ async def test_a_session_that_ends_early_leaves_it_to_the_next_one_or_says_so(
 ) -> None:
     translator = Translator()
     translator.gates = {0: asyncio.Event()}
-    found = await Session(translator).told(final(0), end)
+    found = await Session(translator).all_merged(final(0), end)
     assert [event for event in found if isinstance(event, SegmentTranslation)] == told
     assert found[-1] == end
 

@@ -21,8 +21,8 @@ from auricle.core.errors import (
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.assemblyai.options import StreamingOptions, parse_options
 from auricle.frontend.session.adapter import Reply, decoded, encode
-from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
 from auricle.frontend.session.turns import Cause, Turn, TurnEvent, Turns, TurnSegment
+from auricle.frontend.session.websocket_session import ClientCommand, Summary, WebSocketSession
 from auricle.frontend.transport.request_errors import error_headers
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 
@@ -239,7 +239,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
         replies = AssemblyReplies(socket.session, frontend.model, options)
         idle = options.idle_seconds or frontend.settings.idle_timeout_seconds
         adapter = _Streaming(options, replies, idle)
-        await ProtocolSession(frontend, socket, options, adapter).run()
+        await WebSocketSession(frontend, socket, options, adapter).run()
 
     return SocketProtocol(
         "assemblyai",

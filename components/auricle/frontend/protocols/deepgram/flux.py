@@ -24,8 +24,8 @@ from auricle.frontend.protocols.deepgram.options import (
     terms_of,
 )
 from auricle.frontend.session.adapter import AudioOptions, Reply, decoded, encode
-from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
 from auricle.frontend.session.turns import Cause, EndpointingPolicy, Turn, TurnEvent, Turns
+from auricle.frontend.session.websocket_session import ClientCommand, Summary, WebSocketSession
 from auricle.frontend.transport.options import Model, Others, SampleRate, read
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 
@@ -244,7 +244,7 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
         replies = FluxReplies(socket.session)
         adapter = _Flux(options, replies, frontend.settings.listen_idle_seconds)
         try:
-            await ProtocolSession(frontend, socket, options, adapter).run()
+            await WebSocketSession(frontend, socket, options, adapter).run()
         except AuricleError as error:
             numbers[error] = replies.number()
             raise

@@ -24,7 +24,7 @@ from auricle.frontend.protocols.deepgram.messages import (
 )
 from auricle.frontend.protocols.deepgram.options import ListenOptions, parse_options
 from auricle.frontend.session.adapter import Reply, encode
-from auricle.frontend.session.protocol_session import ClientCommand, ProtocolSession, Summary
+from auricle.frontend.session.websocket_session import ClientCommand, Summary, WebSocketSession
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Word
@@ -178,7 +178,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
         options = options_of(socket.query_string)
         idle = frontend.settings.listen_idle_seconds
         adapter = _Live(options, socket.session, frontend.model, idle)
-        await ProtocolSession(frontend, socket, options, adapter).run()
+        await WebSocketSession(frontend, socket, options, adapter).run()
 
     return SocketProtocol(
         "listen",

@@ -47,7 +47,7 @@ from auricle.frontend.protocols.kserve.messages import (
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import farewell, shutting_down
@@ -187,28 +187,28 @@ class Sequence:
     async def _on_text(self, event: Text) -> None:
         """Send text. A final waits if it may be the last."""
         if self._held:
-            await self._tell(self._held, is_final=True)
+            await self._send_text(self._held, is_final=True)
         self._held = ""
         if isinstance(event, SegmentPartial):
             await self._partial(event)
         elif self._ended:
             self._held = event.text
         elif event.text:
-            await self._tell(event.text, is_final=True)
+            await self._send_text(event.text, is_final=True)
 
     async def _last(self) -> None:
         if self._farewell is None:
-            await self._tell(self._held, is_final=True, last=True)
+            await self._send_text(self._held, is_final=True, last=True)
         elif self._held:
-            await self._tell(self._held, is_final=True)
+            await self._send_text(self._held, is_final=True)
 
     async def _partial(self, event: SegmentPartial) -> None:
         text = (event.committed + event.partial).strip()
         if text and self._options.partials:
             with self._frontend.tracer.span("send", self._record.trace):
-                await self._tell(text)
+                await self._send_text(text)
 
-    async def _tell(self, text: str, *, is_final: bool = False, last: bool = False) -> None:
+    async def _send_text(self, text: str, *, is_final: bool = False, last: bool = False) -> None:
         warnings, self._warnings = self._warnings, ()
         response = text_response(
             self._last_request, text, is_final=is_final, last=last, warnings=warnings

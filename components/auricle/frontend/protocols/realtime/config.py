@@ -109,7 +109,7 @@ _MOST_FIELDS = 100  # of a session.update, objects within it included; there are
 # OpenAI's models of these names have no turn detection. Clients that name one do not ask for any,
 # and commit.
 _COMMITTED_BY_CLIENTS = ("gpt-realtime-whisper", "gpt-live-transcribe")
-_HASTY_CHUNK_MS = 320
+_EARLY_CHUNK_MS = 320
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -146,13 +146,13 @@ class Transcription(TranscriptionOptions, frozen=True, kw_only=True):
     chunk_ms: ChunkMs | None = None
 
     @property
-    def hasty(self) -> bool:
+    def commit_early(self) -> bool:
         return self.delay in ("minimal", "low")
 
     @property
     def chunk(self) -> int | None:
         """The audio between two decodes in ms; None for the server's."""
-        return self.chunk_ms or (_HASTY_CHUNK_MS if self.delay == "minimal" else None)
+        return self.chunk_ms or (_EARLY_CHUNK_MS if self.delay == "minimal" else None)
 
     def warnings(self) -> list[str]:
         found = self.without_effect

@@ -36,7 +36,7 @@ from auricle.frontend.protocols.realtime.events import (
     ServerEvent,
     SessionUpdate,
 )
-from auricle.frontend.session.engine import AudioIntake, SessionEngine
+from auricle.frontend.session.channels import AudioIntake, SessionEngine
 from auricle.frontend.transport.live_sessions import LiveSession
 from auricle.protocol.sessions import (
     OpenSession,
@@ -111,7 +111,7 @@ class RealtimeTurn:
             return
         self._link.after(context, language)
         try:
-            await self._link.run(self._told)
+            await self._link.run(self._on_event)
         except AuricleError as error:
             log.warning("turn %s failed: %s", self.item, error)
             self._over = True
@@ -127,7 +127,7 @@ class RealtimeTurn:
     def last(self) -> SegmentFinal | None:
         return self._finals[-1] if self._finals else None
 
-    async def _told(self, event: SessionEvent) -> None:
+    async def _on_event(self, event: SessionEvent) -> None:
         """Emit text. Deltas only append to the text already sent."""
         if not isinstance(event, SegmentPartial | SegmentFinal):
             return
@@ -165,10 +165,10 @@ class RealtimeSession(AudioIntake[Ingest]):
     Audio positions are 16 kHz samples from the start of the session.
     """
 
-    def __init__(self, frontend: Frontend, speaker: LiveSession, emit: Emit) -> None:
+    def __init__(self, frontend: Frontend, live_session: LiveSession, emit: Emit) -> None:
         """`emit` sends an event to the client."""
         self._config = SessionConfig()
-        super().__init__(frontend, speaker, _listening(frontend, self._config))
+        super().__init__(frontend, live_session, _listening(frontend, self._config))
         self.engine = SessionEngine(frontend, self)
         self._emit = emit
         self._turns: asyncio.Queue[RealtimeTurn | None] = asyncio.Queue(_WAITING_TURNS)
@@ -268,7 +268,11 @@ class RealtimeSession(AudioIntake[Ingest]):
         given["transcription"]["model"] = given["transcription"]["model"] or self._frontend.model
         if (turns := self._config.audio.input.turn_detection) is not None:
             given["turn_detection"] = described(turns, _endpointing(self._frontend, self._config))
-        return {"id": self._speaker.session, "object": "realtime.transcription_session", **whole}
+        return {
+            "id": self._live_session.session,
+            "object": "realtime.transcription_session",
+            **whole,
+        }
 
     @property
     def _detects_turns(self) -> bool:
@@ -276,7 +280,7 @@ class RealtimeSession(AudioIntake[Ingest]):
 
     def _listen_anew(self) -> None:
         """Begin a new input audio buffer."""
-        self._begun_at = self.heard_samples
+        self._begun_at = self.total_samples
         self.follow_with(_listening(self._frontend, self._config, self._begun_at))
 
     # ── audio ───────────────────────────────────────────────────────────────
@@ -333,14 +337,14 @@ class RealtimeSession(AudioIntake[Ingest]):
         asked = self._config.audio.input.transcription
         opened = OpenSession(
             session=uuid.uuid4().hex,
-            tenant=self._speaker.client.tenant,
+            tenant=self._live_session.client.tenant,
             language=asked.spoken,
             languages=asked.among,
             context=asked.context,
             chunk_ms=self._frontend.chunk_ms(asked.chunk),
-            trace=self._speaker.trace,
-            admission=self._speaker.session,
-            hasty=asked.hasty,
+            trace=self._live_session.trace,
+            admission=self._live_session.session,
+            commit_early=asked.commit_early,
             logprobs=bool(self._config.include),
         )
         self._turn = RealtimeTurn(
@@ -352,7 +356,7 @@ class RealtimeSession(AudioIntake[Ingest]):
     def _link(self, opened: OpenSession, start: int) -> ProcessorLink:
         resume = ResumePoint(segment_start=start)
         return self._frontend.link(
-            opened, resume, session=self._speaker.session, part=str(start), lead=self._lead
+            opened, resume, session=self._live_session.session, part=str(start), lead=self._lead
         )
 
     async def _end_turn(self, turn: RealtimeTurn) -> None:

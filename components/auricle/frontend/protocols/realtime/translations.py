@@ -16,7 +16,7 @@ from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.request_errors import check_text, json_fault
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.annotation import SegmentTranslation
@@ -227,7 +227,7 @@ class _Session:
                 sample_rate=RATE, encoding=ENCODING, translate=self._config.language
             )
             channel = TextChannel(
-                self._frontend, self._socket, options, self._told, self._translated
+                self._frontend, self._socket, options, self._on_text, self._translated
             )
             self._engine.channels.append(channel)
             await self._engine.follow(self._read(channel, first))
@@ -254,7 +254,7 @@ class _Session:
                 await self._update(event)
             except BadRequest as error:
                 await self._socket.send(events.encode(events.error_event(error, named)))
-        self._socket.end_early(self._engine.heard_samples)
+        self._socket.end_early(self._engine.total_samples)
         return None
 
     async def _receive(self) -> tuple[str | None, bytes]:
@@ -272,7 +272,7 @@ class _Session:
         self._config = config
         await self._emit("session.updated", session=self._described())
 
-    async def _told(self, event: Text) -> None:
+    async def _on_text(self, event: Text) -> None:
         """Tell the text, if the client wants it."""
         ended = isinstance(event, SegmentFinal)
         text = event.text if isinstance(event, SegmentFinal) else event.committed

@@ -21,7 +21,7 @@ from auricle.frontend.protocols.riva.options import (
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.recordings.transcriber import RecordingSegment
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.grpc.calls import LiveCall, LiveCalls

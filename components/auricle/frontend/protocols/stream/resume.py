@@ -44,64 +44,69 @@ from auricle.protocol.stream import Resume
 
 # The distance between checkpoints: more of them would cost memory, fewer make clients send more
 # audio again. Above the maximum number (the segment is that long), every second one is dropped.
-_APART = SAMPLE_RATE
-_MOST_POINTS = 512
+_CHECKPOINT_INTERVAL = SAMPLE_RATE
+_MOST_CHECKPOINTS = 512
 # The longest audio without a message that updates the position from which the client keeps audio.
-_LONGEST_UNTOLD = 10 * SAMPLE_RATE
+_CHECKPOINT_DUE = 10 * SAMPLE_RATE
 
 
 class SentState(msgspec.Struct, frozen=True, array_like=True):
     """The state of a session after a message to its client.
 
-    `point` is the processor's, after the last text sent; `told_ms` is that text's `audio_ms`, or -1
+    `point` is the processor's, after the last text sent; `sent_ms` is that text's `audio_ms`, or -1
     if its segment is final. `marks` is the number of starts and stops of speech sent, including
-    `marks_before` ahead of `listening`. `heard` are the 16 kHz samples that the client had sent,
-    and that were charged, as `AudioCheckpoint.heard` counts them.
+    `marks_before` ahead of `listening`. `received` are the 16 kHz samples that the client had sent,
+    and that were charged, as `AudioCheckpoint.received` counts them.
     """
 
     point: ResumePoint = ResumePoint()
-    told_ms: int = -1
+    sent_ms: int = -1
     listening: AudioCheckpoint = AudioCheckpoint()
     marks_before: int = 0
     marks: int = 0
-    heard: int = 0
+    received: int = 0
 
 
-NOTHING = SentState()
+NOTHING_SENT = SentState()
 
 
-class Ledger:
+class DeliveryTracker:
     """Records the messages to one client, in their order. Not thread-safe."""
 
-    def __init__(self, begun: SentState = NOTHING, translate: Sequence[str] = ()) -> None:
+    def __init__(self, begun: SentState = NOTHING_SENT, translate: Sequence[str] = ()) -> None:
         """The session continues after `begun`, and is translated into the languages `translate`."""
         self._translations = SentTranslations(translate, begun.point.translations)
         self._point = begun.point
-        self._told_ms = begun.told_ms
-        self._heard = begun.heard
+        self._sent_ms = begun.sent_ms
+        self._received = begun.received
         self._marks = begun.marks
         self._found = begun.marks_before  # starts and stops found, sent or not
         # Checkpoints, ascending, and the number of marks found before each.
-        self._points = [(begun.listening, begun.marks_before)]
-        self._pointed_at = begun.listening.heard
-        self._stated_at = begun.heard
+        self._checkpoints = [(begun.listening, begun.marks_before)]
+        self._checkpoint_at = begun.listening.received
+        self._stated_at = begun.received
 
-    def listened(
-        self, heard: int, point: Callable[[], AudioCheckpoint | None], *, ended: bool = False
+    def received_audio(
+        self,
+        received: int,
+        checkpoint: Callable[[], AudioCheckpoint | None],
+        *,
+        ended: bool = False,
     ) -> int:
-        """The client has sent `heard` samples; `point()` returns a checkpoint, or None.
+        """The client has sent `received` samples; `checkpoint()` returns a checkpoint, or None.
 
         `ended`: the last checkpoint, which is kept however near the previous one. Returns the
         number of new samples, which were not sent on an earlier connection.
         """
-        new = max(0, heard - self._heard)
-        self._heard += new
-        if (ended or heard - self._pointed_at >= _APART) and (found := point()) is not None:
-            self._pointed_at = heard
-            self._points.append((found, self._found))
+        new = max(0, received - self._received)
+        self._received += new
+        far = received - self._checkpoint_at >= _CHECKPOINT_INTERVAL
+        if (ended or far) and (found := checkpoint()) is not None:
+            self._checkpoint_at = received
+            self._checkpoints.append((found, self._found))
             self._forget()
-            if len(self._points) > _MOST_POINTS:
-                del self._points[1::2]
+            if len(self._checkpoints) > _MOST_CHECKPOINTS:
+                del self._checkpoints[1::2]
         return new
 
     def found_mark(self) -> bool:
@@ -109,55 +114,55 @@ class Ledger:
         self._found += 1
         return self._found > self._marks
 
-    def told_mark(self) -> None:
+    def sent_mark(self) -> None:
         """The client receives the next start or stop of speech."""
         self._marks += 1
 
-    def new(self, event: SegmentPartial | SegmentFinal) -> bool:
+    def is_new(self, event: SegmentPartial | SegmentFinal) -> bool:
         """Whether the client has not received this text, or more, already."""
         if event.segment != self._point.segment:
             return event.segment > self._point.segment
-        return isinstance(event, SegmentFinal) or event.audio_ms > self._told_ms
+        return isinstance(event, SegmentFinal) or event.audio_ms > self._sent_ms
 
-    def told(self, event: SegmentPartial | SegmentFinal) -> None:
+    def sent_text(self, event: SegmentPartial | SegmentFinal) -> None:
         self._point = event.resume
-        self._told_ms = event.audio_ms if isinstance(event, SegmentPartial) else -1
+        self._sent_ms = event.audio_ms if isinstance(event, SegmentPartial) else -1
         if isinstance(event, SegmentFinal):
             self._translations.final(event)
         self._forget()
 
-    def told_speakers(self, event: SegmentSpeakers) -> None:
+    def sent_speakers(self, event: SegmentSpeakers) -> None:
         """The client receives a segment's speakers; their state is part of the resume point."""
         self._point = replace(self._point, speakers=event.state)
 
-    def told_translation(self, event: SegmentTranslation) -> None:
+    def sent_translation(self, event: SegmentTranslation) -> None:
         self._translations.translation(event)
 
     @property
-    def due(self) -> bool:
+    def checkpoint_due(self) -> bool:
         """Whether the client needs a message with a new position, from which it keeps audio."""
-        return self._heard - self._stated_at >= _LONGEST_UNTOLD
+        return self._received - self._stated_at >= _CHECKPOINT_DUE
 
     def state(self) -> SentState:
         """Return the state after the message that is being made."""
-        listening, before = self._points[0]
-        self._stated_at = self._heard
+        listening, before = self._checkpoints[0]
+        self._stated_at = self._received
         # Processors use less of the previous text.
         context, translations = self._point.context[-CONTEXT:], self._translations.state()
         return SentState(
             replace(self._point, context=context, translations=translations),
-            *(self._told_ms, listening, before, self._marks, self._heard),
+            *(self._sent_ms, listening, before, self._marks, self._received),
         )
 
     def _forget(self) -> None:
         """Drop checkpoints before the last one from which everything unsent is found again."""
         usable = 0
         while (
-            usable + 1 < len(self._points)
-            and self._points[usable + 1][0].passed <= self._point.segment_start
+            usable + 1 < len(self._checkpoints)
+            and self._checkpoints[usable + 1][0].passed <= self._point.segment_start
         ):
             usable += 1
-        del self._points[:usable]
+        del self._checkpoints[:usable]
 
 
 PURPOSE = "auricle resume tokens 1"
@@ -177,7 +182,7 @@ class ResumeState(msgspec.Struct, frozen=True, array_like=True):
     session: str
     chunk_ms: int
     endpointing: EndpointingOptions | None
-    told: SentState
+    sent: SentState
 
 
 class ResumeTokens:
@@ -211,15 +216,15 @@ class ResumeTokens:
         session: str,
         chunk_ms: int,
         endpointing: EndpointingOptions | None,
-        told: SentState,
+        sent: SentState,
     ) -> Resume:
         """Return what goes with a message to a client that sends at `rate` Hz."""
         expires = self._clock() + self.seconds
-        state = self._encode(ResumeState(expires, session, chunk_ms, endpointing, told))
+        state = self._encode(ResumeState(expires, session, chunk_ms, endpointing, sent))
         head = _VERSION + b"".join(part[:_HINT_BYTES] for part in binding)
         sealed = self._tokens.seal(state, _VERSION + b"".join(binding))
         token = base64.urlsafe_b64encode(head + sealed).rstrip(b"=").decode()
-        return Resume(token, client_sample(told.listening.sample, rate))
+        return Resume(token, client_sample(sent.listening.sample, rate))
 
     def open(self, resume: Resume, binding: tuple[bytes, bytes], rate: int) -> ResumeState:
         """Return the state of the session to continue.
@@ -244,13 +249,13 @@ class ResumeTokens:
             raise ResumeMalformed from None
         if self._clock() > state.expires:
             raise ResumeExpired(self.seconds)
-        expected = client_sample(state.told.listening.sample, rate)
+        expected = client_sample(state.sent.listening.sample, rate)
         if resume.from_sample != expected:
             raise ResumePosition(resume.from_sample, expected)
         return state
 
     def late(self, state: ResumeState) -> float:
-        """Return for how many seconds the client of a token was not heard."""
+        """Return for how many seconds the client of a token sent nothing."""
         return max(0.0, self._clock() - (state.expires - self.seconds))
 
 

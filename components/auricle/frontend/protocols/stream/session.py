@@ -30,7 +30,7 @@ from auricle.frontend.protocols.stream import messages as protocol
 from auricle.frontend.protocols.stream.refusals import ResumeTakenOver
 from auricle.frontend.protocols.stream.resume import ResumeTokens
 from auricle.frontend.protocols.stream.start import Beginning, begin, parse_end, parse_start
-from auricle.frontend.session.engine import Channel, SessionEngine
+from auricle.frontend.session.channels import Channel, SessionEngine
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
@@ -142,10 +142,10 @@ class _Session(Channel[Ingest | FeatureIngest]):
         super().__init__(frontend, socket, beginning.ingest, beginning.link)
         self._socket = socket
         self._begun = beginning
-        self._ledger = beginning.ledger
+        self._delivery = beginning.delivery
         self._engine = SessionEngine(frontend, self)
         self._idle_seconds = frontend.settings.idle_timeout_seconds
-        # Messages are sent in the order in which the ledger records them.
+        # Messages are sent in the order in which the tracker records them.
         self._writer = MessageWriter(socket)
         self._texts: list[str] = []
         # Segments whose final was sent on this connection: the annotations of others are dropped.
@@ -180,68 +180,70 @@ class _Session(Channel[Ingest | FeatureIngest]):
 
     async def _receive(self) -> tuple[str | None, bytes]:
         return await self._socket.receive(
-            self._idle_seconds, "the next audio packet", self.expect()
+            self._idle_seconds, "the next audio packet", self.missing_bytes
         )
 
     async def deliver(self, events: list[AudioEvent]) -> None:
         """Send speech without text to the processor, and its start and stop to the client."""
         await super().deliver([kept for one in events if (kept := self._begun.without_text(one))])
 
-    async def found(self, events: list[AudioEvent]) -> None:
+    async def on_endpointing(self, events: list[AudioEvent]) -> None:
         """Send the start and stop of speech to the client, unless it received them before."""
         for event in events:
-            if not isinstance(event, AudioChunk | FeatureChunk) and self._ledger.found_mark():
-                await self._send(mark_reply(event), self._ledger.told_mark)
+            if not isinstance(event, AudioChunk | FeatureChunk) and self._delivery.found_mark():
+                await self._send(mark_reply(event), self._delivery.sent_mark)
 
     async def count(self) -> int:
         """Return how many of the samples processed now were not sent on an earlier connection."""
-        new = self._ledger.listened(self.ingest.heard_samples, lambda: self.ingest.point)
-        if self._ledger.due and self._begun.offer is not None:
+        new = self._delivery.received_audio(
+            self.ingest.received_samples, lambda: self.ingest.checkpoint
+        )
+        if self._delivery.checkpoint_due and self._begun.offer is not None:
             await self._send(stream.Checkpoint())
         return new
 
     def finish(self) -> None:
         """The audio has ended. If draining ends the session, it can continue from here."""
         if self._engine.left_at is not None:
-            heard = self.ingest.heard_samples
-            self._ledger.listened(heard, lambda: self.ingest.point, ended=True)
+            received = self.ingest.received_samples
+            self._delivery.received_audio(received, lambda: self.ingest.checkpoint, ended=True)
         super().finish()
 
     # ── to the client ───────────────────────────────────────────────────────
 
-    async def told(self, event: SessionEvent) -> None:
+    async def on_event(self, event: SessionEvent) -> None:
         match event:
             case SessionReady():
                 name, chunk_ms = self._begun.name, self._begun.chunk_ms
                 await self._send(stream.Ready(name, self._frontend.model, chunk_ms))
             case SegmentPartial() | SegmentFinal():
-                await self._tell(event)
+                await self._send_text(event)
             case SegmentWords() if event.segment in self._pending_words:
                 self._pending_words.remove(event.segment)
                 await self._send(words_reply(event))
             case SegmentSpeakers() if event.segment in self._pending_speakers:
                 self._pending_speakers.remove(event.segment)
-                noted = partial(self._ledger.told_speakers, event)
+                noted = partial(self._delivery.sent_speakers, event)
                 await self._send(speakers_reply(event), noted)
             case SegmentTranslation():
-                noted = partial(self._ledger.told_translation, event)
+                noted = partial(self._delivery.sent_translation, event)
                 await self._send(translation_reply(event), noted)
             case SessionDone():
                 await self._send_last(event)
 
-    async def _tell(self, event: SegmentPartial | SegmentFinal) -> None:
+    async def _send_text(self, event: SegmentPartial | SegmentFinal) -> None:
         """Send text, unless the client received it on an earlier connection."""
-        if not self._ledger.new(event):
+        if not self._delivery.is_new(event):
             return
         if isinstance(event, SegmentPartial):
             with self._frontend.tracer.span("send", self._socket.trace):
-                await self._send(partial_reply(event), lambda: self._ledger.told(event))
+                await self._send(partial_reply(event), lambda: self._delivery.sent_text(event))
             return
         if event.text:
             self._texts.append(event.text)
             self._pending_words.add(event.segment)
             self._pending_speakers.add(event.segment)
-        await self._send(final_reply(event), lambda: self._ledger.told(event))
+        await self._send(final_reply(event), lambda: self._delivery.sent_text(event))
 
     async def _send(
         self, reply: stream.Resumable, noted: Callable[[], None] = lambda: None

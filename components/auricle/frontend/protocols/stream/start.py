@@ -24,8 +24,8 @@ from auricle.frontend.link.processor_link import ProcessorLink
 from auricle.frontend.protocols.stream.messages import LOG_MEL, End, Start, StreamEndpointing
 from auricle.frontend.protocols.stream.refusals import ResumeMissing, ResumeOff
 from auricle.frontend.protocols.stream.resume import (
-    NOTHING,
-    Ledger,
+    NOTHING_SENT,
+    DeliveryTracker,
     ResumeState,
     ResumeTokens,
     SentState,
@@ -138,7 +138,7 @@ class Beginning:
     chunk_ms: int
     text_from: int
     ingest: Ingest | FeatureIngest
-    ledger: Ledger
+    delivery: DeliveryTracker
     link: ProcessorLink
     offer: Callable[[], Resume] | None
 
@@ -177,9 +177,9 @@ def begin(
         state = tokens.open(start.resume, binding, start.sample_rate)
         log.info("session %s resumes as %s", state.session, socket.session)
         frontend.metrics.resumed()
-        told = state.told
+        sent = state.sent
         # Audio that the client sends again, or sends late, does not count as a lead.
-        again = (told.heard - told.listening.heard) / SAMPLE_RATE
+        again = (sent.received - sent.listening.received) / SAMPLE_RATE
         lead = frontend.lead(again + tokens.late(state))
     opened = OpenSession(
         session=socket.session,  # a name that no processor can know from the connection before
@@ -196,21 +196,21 @@ def begin(
         terms=start.terms,
         admission=socket.session,
     )
-    ledger = Ledger(state.told, start.translate)
+    delivery = DeliveryTracker(state.sent, start.translate)
 
     def offer() -> Resume:
-        told = ledger.state()
+        sent = delivery.state()
         return tokens.issue(
-            *(binding, start.sample_rate, state.session, state.chunk_ms, state.endpointing, told)
+            *(binding, start.sample_rate, state.session, state.chunk_ms, state.endpointing, sent)
         )
 
     return Beginning(
         state.session,
         state.chunk_ms,
-        state.told.point.segment_start,
-        _ingest(frontend, start, state.endpointing, state.told),
-        ledger,
-        frontend.link(opened, state.told.point, session=state.session, lead=lead),
+        state.sent.point.segment_start,
+        _ingest(frontend, start, state.endpointing, state.sent),
+        delivery,
+        frontend.link(opened, state.sent.point, session=state.session, lead=lead),
         offer if tokens.seconds else None,
     )
 
@@ -221,13 +221,13 @@ def _fresh(frontend: Frontend, session: str, start: Start) -> ResumeState:
     if start.encoding != LOG_MEL:
         options = endpointing_options(start, frontend.settings)
     chunk_ms = frontend.chunk_ms(start.chunk_ms)
-    return ResumeState(0.0, session, chunk_ms, options, NOTHING)
+    return ResumeState(0.0, session, chunk_ms, options, NOTHING_SENT)
 
 
 def _ingest(
-    frontend: Frontend, start: Start, options: EndpointingOptions | None, told: SentState
+    frontend: Frontend, start: Start, options: EndpointingOptions | None, sent: SentState
 ) -> Ingest | FeatureIngest:
-    point = told.listening
+    point = sent.listening
     if start.encoding == LOG_MEL:
         longest = frontend.settings.max_segment_seconds
         return FeatureIngest(start.feature_dtype, longest, point)

@@ -51,11 +51,11 @@ class AudioIntake(Generic[AnyIngest]):
     All work on the audio except `take` and `end` must be done within `async with holding`.
     """
 
-    def __init__(self, frontend: Frontend, speaker: LiveSession, ingest: AnyIngest) -> None:
+    def __init__(self, frontend: Frontend, live_session: LiveSession, ingest: AnyIngest) -> None:
         self._frontend = frontend
-        self._speaker = speaker
+        self._live_session = live_session
         self.ingest = ingest
-        self._counted = ingest.heard_samples
+        self._counted = ingest.received_samples
         self.holding = Holding(lambda: self.ingest.holds, self._pass_on)
         self._time_slice = TimeSlice()
 
@@ -70,13 +70,12 @@ class AudioIntake(Generic[AnyIngest]):
 
     async def count(self) -> int:
         """Return how many of the processed samples are charged and were not counted before."""
-        new = self.ingest.heard_samples - self._counted
+        new = self.ingest.received_samples - self._counted
         self._counted += new
         return new
 
-    def expect(self) -> int:
-        """Return how many more bytes are worth processing at once; 0 for any number."""
-        return 0
+    def hold_back(self) -> None:
+        """Set how much audio must have arrived before it is processed; always the same here."""
 
     # ── audio ───────────────────────────────────────────────────────────────
 
@@ -86,14 +85,14 @@ class AudioIntake(Generic[AnyIngest]):
         Waits while the processor is full, or the client exceeds its audio rate.
         """
         async with self.holding:
-            self.expect()
+            self.hold_back()
             self.ingest.take(data)
             while self.ingest.ready:
                 await self._process()
         await self._time_slice.yield_if_expired()
 
     async def _process(self) -> None:
-        await self.deliver(await self._frontend.listened(self.ingest, self._speaker.trace))
+        await self.deliver(await self._frontend.listened(self.ingest, self._live_session.trace))
         await self._charge()
         await self._time_slice.yield_if_expired()
 
@@ -105,7 +104,7 @@ class AudioIntake(Generic[AnyIngest]):
         """Count the audio processed so far; waits if the client exceeds its audio rate."""
         if new := await self.count():
             self._frontend.metrics.audio(received=new / SAMPLE_RATE)
-            await self._speaker.heard(new / SAMPLE_RATE)
+            await self._live_session.charge(new / SAMPLE_RATE)
 
     async def flush(self) -> None:
         """End the speech so far. Raises ProtocolError within a sample."""
@@ -115,7 +114,7 @@ class AudioIntake(Generic[AnyIngest]):
     def follow_with(self, ingest: AnyIngest) -> None:
         """Let another ingest process the audio that follows."""
         self.ingest = ingest
-        self._counted = ingest.heard_samples
+        self._counted = ingest.received_samples
 
     # ── the end ─────────────────────────────────────────────────────────────
 
@@ -136,7 +135,7 @@ class AudioIntake(Generic[AnyIngest]):
             await self._charge()
 
     @property
-    def heard_samples(self) -> int:
+    def total_samples(self) -> int:
         """The 16 kHz samples that were processed so far."""
         return self.ingest.total_samples
 
@@ -153,24 +152,29 @@ class Channel(AudioIntake[AnyIngest]):
     """One channel of audio whose speech goes to one processor session."""
 
     def __init__(
-        self, frontend: Frontend, speaker: LiveSession, ingest: AnyIngest, link: ProcessorLink
+        self, frontend: Frontend, live_session: LiveSession, ingest: AnyIngest, link: ProcessorLink
     ) -> None:
-        super().__init__(frontend, speaker, ingest)
+        super().__init__(frontend, live_session, ingest)
         self._link = link
 
-    async def found(self, events: list[AudioEvent]) -> None:
+    async def on_endpointing(self, events: list[AudioEvent]) -> None:
         """Endpointing found `events`, before the processor gets the speech: text may follow at
         once."""
 
-    async def told(self, event: SessionEvent) -> None:
+    async def on_event(self, event: SessionEvent) -> None:
         raise NotImplementedError
 
-    def expect(self) -> int:
-        return self.ingest.expect(self._link.missing)
+    def hold_back(self) -> None:
+        self.ingest.hold_back(self._link.missing)
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many more bytes are worth processing at once; 0 for any number."""
+        return self.ingest.missing_bytes(self._link.missing)
 
     async def deliver(self, events: list[AudioEvent]) -> None:
         """Send speech to the processor."""
-        await self.found(events)
+        await self.on_endpointing(events)
         for event in events:
             if isinstance(event, AudioChunk | FeatureChunk):
                 await self._link.add(event)
@@ -178,11 +182,11 @@ class Channel(AudioIntake[AnyIngest]):
     def finish(self) -> None:
         """The audio has ended, and so has its speech."""
         super().finish()
-        self._link.finish(self.heard_samples)
+        self._link.finish(self.total_samples)
 
     async def run(self) -> None:
         """Send audio to the processor and take its events; see `ProcessorLink.run`."""
-        await self._link.run(self.told)
+        await self._link.run(self.on_event)
 
 
 class TextChannel(Channel[Ingest]):
@@ -191,7 +195,7 @@ class TextChannel(Channel[Ingest]):
     def __init__(
         self,
         frontend: Frontend,
-        speaker: LiveSession,
+        live_session: LiveSession,
         options: ChannelOptions,
         on_text: OnText | None = None,
         on_translation: OnTranslation | None = None,
@@ -199,18 +203,18 @@ class TextChannel(Channel[Ingest]):
         self._options = options
         self._on_text = on_text
         self._on_translation = on_translation
-        name = options.name or speaker.session
+        name = options.name or live_session.session
         aligned = options.words == "aligned"
         self._held = HeldWords() if aligned else None
         opened = OpenSession(
             session=name,
-            tenant=speaker.client.tenant,
+            tenant=live_session.client.tenant,
             language=options.language,
             languages=options.languages,
             context=options.context,
             chunk_ms=frontend.chunk_ms(None),
             partials=options.partials,
-            trace=speaker.trace,
+            trace=live_session.trace,
             admission=name,
             words=aligned,
             grid_words=options.words is not None,
@@ -218,29 +222,29 @@ class TextChannel(Channel[Ingest]):
         )
         link = frontend.link(opened, session=options.call, part=options.part, lead=frontend.lead())
         ingest = _ingest(frontend, options, BEGIN, options.silence)
-        super().__init__(frontend, speaker, ingest, link)
+        super().__init__(frontend, live_session, ingest, link)
 
     async def listen_anew(self, silence: Silence | None) -> int:
         """End the speech so far, return where that was, and listen to what follows."""
         await self.end_speech()
-        at = self.heard_samples
+        at = self.total_samples
         start = AudioCheckpoint(at, at, at)
         self.follow_with(_ingest(self._frontend, self._options, start, silence))
         return at
 
-    async def text(self, event: Text) -> None:
+    async def emit(self, event: Text) -> None:
         if self._on_text is not None:
             await self._on_text(event)
 
-    async def told(self, event: SessionEvent) -> None:
+    async def on_event(self, event: SessionEvent) -> None:
         """Emit text and translations. With aligned words, finals wait for these."""
         if isinstance(event, SegmentTranslation):
             if self._on_translation is not None:
                 await self._on_translation(event)
         elif self._held is not None and isinstance(event, Text | SegmentWords):
-            await self._emit(self._held.add(event))
+            await self._emit_all(self._held.add(event))
         elif isinstance(event, Text):
-            await self.text(event)
+            await self.emit(event)
 
     async def run(self) -> None:
         """Emit the channel's text. If the session fails, text that waits for words comes first."""
@@ -249,13 +253,13 @@ class TextChannel(Channel[Ingest]):
             await super().run()
         except AuricleError as error:
             failure = error
-        await self._emit([] if self._held is None else self._held.rest())
+        await self._emit_all([] if self._held is None else self._held.rest())
         if failure is not None:
             raise failure
 
-    async def _emit(self, texts: Iterable[Text]) -> None:
+    async def _emit_all(self, texts: Iterable[Text]) -> None:
         for event in texts:
-            await self.text(event)
+            await self.emit(event)
 
 
 def _ingest(
@@ -287,9 +291,9 @@ class SessionEngine:
         self.left_at: int | None = None
 
     @property
-    def heard_samples(self) -> int:
+    def total_samples(self) -> int:
         """The 16 kHz samples of the first channel that were processed so far."""
-        return self.channels[0].heard_samples if self.channels else 0
+        return self.channels[0].total_samples if self.channels else 0
 
     @property
     def resting(self) -> bool:
@@ -318,7 +322,7 @@ class SessionEngine:
         else:
             for channel in self.channels:
                 await channel.end_speech()
-            at = self.heard_samples
+            at = self.total_samples
         self.left_at = at  # before the last text may come
         for channel in self.channels:
             channel.finish()

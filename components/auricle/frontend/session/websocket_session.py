@@ -16,7 +16,7 @@ from auricle.frontend.audio.chunks import AudioEvent, Deinterleaver
 from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import AudioOptions, Reply, encode
-from auricle.frontend.session.engine import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
 from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
@@ -108,7 +108,7 @@ class ProtocolAdapter(Protocol):
 Send = Callable[[Callable[[], list[Reply]]], Awaitable[None]]
 
 
-class SpokenChannel(TextChannel):
+class SerializedChannel(TextChannel):
     """One channel of a connection, whose speech and text become messages."""
 
     def __init__(
@@ -149,19 +149,19 @@ class SpokenChannel(TextChannel):
         at = await self.listen_anew(self._silence)
         await self._send(lambda: self._serializer.on_finalized(at))
 
-    async def found(self, events: Sequence[AudioEvent]) -> None:
-        until = self.heard_samples
+    async def on_endpointing(self, events: Sequence[AudioEvent]) -> None:
+        until = self.total_samples
         await self._send(lambda: self._serializer.on_endpointing(events, until))
 
-    async def text(self, event: Text) -> None:
+    async def emit(self, event: Text) -> None:
         if isinstance(event, SegmentFinal):
             await self._send(partial(self._serializer.on_final, event))
         else:
-            with self._frontend.tracer.span("send", self._speaker.trace):
+            with self._frontend.tracer.span("send", self._live_session.trace):
                 await self._send(partial(self._serializer.on_partial, event))
 
 
-class ProtocolSession:
+class WebSocketSession:
     """The session of one connection."""
 
     def __init__(
@@ -176,7 +176,9 @@ class ProtocolSession:
         self._adapter = adapter
         self._writer = MessageWriter(socket)
         self._channels = [
-            SpokenChannel(frontend, socket, options, number, adapter.serializer(number), self._send)
+            SerializedChannel(
+                frontend, socket, options, number, adapter.serializer(number), self._send
+            )
             for number in range(options.channels)
         ]
         self._engine = SessionEngine(frontend, *self._channels)
@@ -213,7 +215,7 @@ class ProtocolSession:
             await self._time_slice.yield_if_expired()
 
     async def _next(self) -> tuple[str | None, bytes]:
-        enough = min(channel.expect() for channel in self._channels) * len(self._channels)
+        enough = min(channel.missing_bytes for channel in self._channels) * len(self._channels)
         try:
             return await self._socket.receive(self._adapter.idle_seconds, "a message", enough)
         except DeadlineExceeded:
@@ -244,7 +246,7 @@ class ProtocolSession:
 
     async def _send_last(self) -> None:
         summary = Summary(
-            self._engine.heard_samples / SAMPLE_RATE,
+            self._engine.total_samples / SAMPLE_RATE,
             self._digest.hexdigest(),
             self._created,
             self._engine.left_at is not None,
