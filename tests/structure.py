@@ -20,10 +20,22 @@ PACKAGES = {
 
 
 @cache
+def sources() -> dict[Path, str]:
+    """The text of all modules of `PACKAGES`, read at once: an editor, a formatter or a rebase may
+    change the tree while tests run."""
+    return {
+        path: path.read_text()
+        for folder in PACKAGES.values()
+        for path in sorted(folder.rglob("*.py"))
+        if "node_modules" not in path.parts
+    }
+
+
+@cache
 def imports(path: Path) -> set[str]:
     """Names of imported modules, and of names imported from them (which may be modules, too)."""
     found = set()
-    for node in ast.walk(_parsed(path)):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -34,18 +46,18 @@ def imports(path: Path) -> set[str]:
 @cache
 def modules() -> dict[str, Path]:
     """All modules of `PACKAGES`, by name."""
+    folders = [folder.parent for folder in PACKAGES.values()]
     found = {}
-    for folder in PACKAGES.values():
-        for path in folder.rglob("*.py"):
-            if "node_modules" not in path.parts:
-                parts = path.relative_to(folder.parent).with_suffix("").parts
-                found[".".join(parts).removesuffix(".__init__")] = path
+    for path in sources():
+        parent = next(folder for folder in folders if path.is_relative_to(folder))
+        parts = path.relative_to(parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
     return found
 
 
 def foreign_private_names(name: str) -> list[str]:
     """Private names of other modules that a module imports or reads from an imported module."""
-    tree, aliases, found = _parsed(modules()[name]), dict[str, str](), []
+    tree, aliases, found = parsed(modules()[name]), dict[str, str](), []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -69,15 +81,15 @@ def public_classes(package: str) -> dict[str, list[str]]:
     found = defaultdict(list)
     for name, path in modules().items():
         if name.split(".")[0] == package:
-            for node in _parsed(path).body:
+            for node in parsed(path).body:
                 if isinstance(node, ast.ClassDef) and not _is_private(node.name):
                     found[node.name].append(name)
     return dict(found)
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(sources()[path])
 
 
 def _is_private(name: str) -> bool:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
 from graphlib import TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from auricle_testing.server import ROOT
-from tests.structure import imports, modules
+from tests.structure import imports, modules, parsed, sources
 
 pytestmark = pytest.mark.unit
 PACKAGE = ROOT / "components/auricle"
@@ -46,7 +45,7 @@ FRONTEND_LAYERS = (
     ("routes",),
     ("main", "needs"),
 )
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = sorted(path for path in sources() if path.is_relative_to(PACKAGE))
 STEPS = [
     step
     for page in ("one_chunk.md", "words.md", "speakers.md", "translation.md")
@@ -63,11 +62,6 @@ PURE = (
 # Packages, the needs of components, and a module that another process imports by its name.
 STAND_ALONE = {"__init__.py", "__main__.py", "needs.py", "preloaded.py"}
 EFFECTS = {"asyncio", "time", "socket", "threading", "subprocess", "random"}
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def module(path: Path) -> str:
@@ -99,7 +93,7 @@ def arrows(prefix: str) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(("file", "name"), STEPS)
 def test_every_name_on_the_way_of_a_chunk_exists(file: str, name: str) -> None:
     if "vllm/" in file:  # vLLM is imported in its own processes only
-        names = {n.name for n in ast.walk(tree(PACKAGE / file)) if hasattr(n, "name")}
+        names = {n.name for n in ast.walk(parsed(PACKAGE / file)) if hasattr(n, "name")}
         assert set(name.split(".")) <= names
         return
     found: object = importlib.import_module("auricle." + file[:-3].replace("/", "."))
@@ -195,7 +189,7 @@ def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
 
 
 def test_files_have_at_most_600_lines() -> None:
-    lines = {relative(path): len(path.read_text().splitlines()) for path in FILES}
+    lines = {relative(path): len(sources()[path].splitlines()) for path in FILES}
     assert not {file: number for file, number in lines.items() if number > 600}
 
 
@@ -203,7 +197,7 @@ def test_functions_have_at_most_60_lines() -> None:
     long = {
         (relative(path), node.name)
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or 0) - node.lineno >= 60
     }
@@ -214,10 +208,10 @@ def test_a_small_module_has_more_than_one_importer() -> None:
     """Fewer than 40 lines for one importer belong into it; starts of components stand alone."""
     importers = Counter(other for path in modules().values() for other in imports(path))
     small = {
-        relative(path)
+        relative(path): importers[name]
         for name, path in MODULES.items()
         if path.name not in STAND_ALONE
-        and len(path.read_text().splitlines()) < 40
+        and len(sources()[path].splitlines()) < 40
         and importers[name] <= 1
     }
     assert not small
@@ -228,7 +222,7 @@ def test_no_two_public_classes_have_one_name() -> None:
     names = Counter(
         node.name
         for path in FILES
-        for node in tree(path).body
+        for node in parsed(path).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert not {name for name, number in names.items() if number > 1}
@@ -238,7 +232,7 @@ def test_no_private_name_is_imported() -> None:
     found = {
         (relative(path), alias.name)
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("auricle")
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.startswith("__")
@@ -293,5 +287,5 @@ def test_what_another_library_says_is_not_passed_on() -> None:
     for path in FILES:
         room = path.relative_to(PACKAGE).parts[0]
         if room in SERVING and room not in TOOLS:
-            lines = foreign_words(ast.parse(path.read_text()), ours)
+            lines = foreign_words(parsed(path), ours)
             assert not lines, f"{path.relative_to(PACKAGE)}: {lines}"
