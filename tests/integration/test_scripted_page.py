@@ -191,7 +191,7 @@ def test_a_translation_stands_below_its_segment(found: dict[str, Any]) -> None:
 
 def test_what_is_not_translated_is_named(found: dict[str, Any]) -> None:
     spanish = [one["missing"] for one in found["ended"] if one["lang"] == "es"]
-    assert spanish == ["", "", "", "said in this language", REASONS[1]]
+    assert spanish == ["", "", "", "spoken in this language", REASONS[1]]
     french = [one["missing"] for one in found["ended"] if one["lang"] == "fr"]
     assert french == [REASONS[0]] * 4 + [REASONS[1]]
     assert all(one["told"] and not one["partial"] for one in found["ended"])

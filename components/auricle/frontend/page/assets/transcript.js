@@ -9,7 +9,7 @@
  * @typedef {Segment & { missing?: string } & Partial<{ words: readonly import("./messages").TimedWord[], speakers: readonly import("./messages").SpeakerPart[] }>} Saved
  */
 
-// Why a translation is missing: it is said in that language; its session failed; it is still to come.
+// Why a translation is missing: it is spoken in that language; its session failed; it is still to come.
 export const [SAME, SESSION_FAILED, LATER] = ["same_language", "session_failed", "later"];
 /** @param {number} segment @param {string} language */
 export const keyOf = (segment, language) => `${segment} ${language}`;

@@ -9,7 +9,7 @@ import { keyOf, SAME, SESSION_FAILED } from "./transcript.js";
 const NAMES = new Intl.DisplayNames(["en"], { type: "language" });
 /** @type {Record<string, string>} why a translation is missing */
 const WHY = {
-  [SAME]: "said in this language",
+  [SAME]: "spoken in this language",
   [SESSION_FAILED]: "not translated, as the session ended",
   unsupported_value: "the server does not translate this",
   starting: "not translated, as the translator is starting",
