@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO, TypedDict, Unpack
 
 import click
 
@@ -11,6 +11,15 @@ from auricle.cli.common import Command, api_key, api_key_file, ending, run
 
 if TYPE_CHECKING:
     from auricle.client.display import Format
+
+
+class _Unchanged(TypedDict):
+    """The options of `auricle transcribe` that are fields of its `TranscribeRequest`."""
+
+    url: str | None
+    context: str
+    report: Path | None
+    translate: str | None
 
 
 @click.command(
@@ -70,7 +79,7 @@ def transcribe(
     as_json: bool,
     language: str,
     api_key_file: TextIO | None,
-    **options: Any,
+    **options: Unpack[_Unchanged],
 ) -> None:
     """Transcribe an audio FILE (WAV, FLAC, MP3, Ogg, M4A, WebM and others), or the microphone.
 
