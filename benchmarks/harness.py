@@ -1,7 +1,7 @@
 """The base of all benchmarks: command line, result file, parts, and environment.
 
-A benchmark is a module with a `BENCHMARK`. `python -m benchmarks.run NAME` and
-`python -m benchmarks.NAME` both pass it to `main`.
+A benchmark is a module that passes its `BENCHMARK` to `main`. Campaigns with
+results of another form, such as `faults`, have a command line of their own.
 """
 
 from __future__ import annotations

@@ -6,39 +6,33 @@ python -m benchmarks.run NAME [options]     the same as python -m benchmarks.NAM
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import ast
 import runpy
 import sys
-from types import ModuleType
+from pathlib import Path
 
-from benchmarks import harness
 from benchmarks.registry import NAMES
 
-
-def module_of(name: str) -> ModuleType:
-    """Return the module of a benchmark. Raises ModuleNotFoundError if there is none."""
-    found = importlib.import_module(f"benchmarks.{name}")
-    return importlib.import_module(f"benchmarks.{name}.__main__") if _is_package(found) else found
+_HERE = Path(__file__).parent
 
 
-def _is_package(module: ModuleType) -> bool:
-    return hasattr(module, "__path__")
+def first_line(name: str) -> str:
+    """Return the first line of a benchmark's docstring, without importing the benchmark."""
+    path = _HERE / name.replace(".", "/")
+    file = path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
 
 
 def main() -> None:
     """Run the benchmark that the command line names, or list all."""
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         for name in NAMES:
-            print(f"{name:24} {(module_of(name).__doc__ or '').splitlines()[0]}")
+            print(f"{name:24} {first_line(name)}")
         return
     if sys.argv[1] not in NAMES:
         sys.exit(f"unknown benchmark {sys.argv[1]!r}; known: {', '.join(NAMES)}")
-    module = module_of(sys.argv.pop(1))
-    if (benchmark := getattr(module, "BENCHMARK", None)) is not None:
-        harness.main(benchmark)
-    else:
-        runpy.run_module(module.__name__, run_name="__main__")
+    name = sys.argv.pop(1)
+    runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

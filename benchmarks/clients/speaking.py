@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from auricle.audio.pcm import Int16
+from auricle.tools.load_generation.pacing import paced
 
 SAMPLE_RATE = 16_000
 _PER_SECOND = 10
@@ -69,18 +69,17 @@ class Speaking:
 
     async def packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> AsyncIterator[Int16]:
         """Yield 100 ms at a time, each when it has been spoken."""
-        size = rate // _PER_SECOND
-        for number, at in enumerate(range(0, len(pcm), size), 1):
-            await asyncio.sleep(max(0.0, self.began + number / _PER_SECOND - time.monotonic()))
-            yield pcm[at : at + size]
+        async for _, packet in paced(pcm, rate // _PER_SECOND, self.began, rate):
+            yield packet
         self.stop()
 
     def blocking_packets(self, pcm: Int16, rate: int = SAMPLE_RATE) -> Iterator[Int16]:
         """The same for clients that have threads."""
         size = rate // _PER_SECOND
-        for number, at in enumerate(range(0, len(pcm), size), 1):
-            time.sleep(max(0.0, self.began + number / _PER_SECOND - time.monotonic()))
-            yield pcm[at : at + size]
+        for at in range(0, len(pcm), size):
+            packet = pcm[at : at + size]
+            time.sleep(max(0.0, self.began + (at + len(packet)) / rate - time.monotonic()))
+            yield packet
         self.stop()
 
 

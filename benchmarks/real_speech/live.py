@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16
 from auricle.audio.voice_activity import VAD_FRAME, VoiceActivityModel, VoiceState
 from auricle.client import Client, Final, Partial
+from auricle.tools.load_generation.pacing import paced
 
 _PACKETS_PER_SECOND = 10
 _SPEECH = 0.5
@@ -45,10 +45,8 @@ class _Session:
         """Yield each packet when it has been spoken."""
         size = SAMPLE_RATE // _PACKETS_PER_SECOND
         self.began = time.monotonic()
-        for number, at in enumerate(range(0, len(pcm), size), 1):
-            due = self.began + number / _PACKETS_PER_SECOND
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            yield pcm[at : at + size]
+        async for _, packet in paced(pcm, size, self.began):
+            yield packet
         self.stopped = time.monotonic()
 
     def text(self, shown: str) -> None:
