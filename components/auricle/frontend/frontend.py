@@ -27,6 +27,7 @@ from auricle.frontend.link.processor_link import (
     ProcessorEndpoints,
     ProcessorLink,
 )
+from auricle.frontend.link.words import WordTimes
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import KeyLimits
 from auricle.frontend.transport.admission import SessionAdmission
@@ -110,6 +111,13 @@ class Frontend:
         """Raise UnsupportedValue, naming `param`, if words are requested without an aligner."""
         if wanted and self.settings.align_model is None:
             raise UnsupportedValue(NO_ALIGNER, param)
+
+    def check_options(
+        self, model: str | None, words: WordTimes | None, param: str = "word_times"
+    ) -> None:
+        """Raise UnknownModel for `model`, or UnsupportedValue, naming `param`, for `words`."""
+        self.check_model(model)
+        self.check_words(words == "aligned", param)
 
     def check_speakers(self, wanted: bool, param: str = "diarize") -> None:
         """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""

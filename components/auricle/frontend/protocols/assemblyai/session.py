@@ -231,8 +231,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
 
     def check(query: str) -> None:
         options = options_of(query)
-        frontend.check_model(options.model)
-        frontend.check_words(options.words == "aligned", "word_times")
+        frontend.check_options(options.model, options.words)
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

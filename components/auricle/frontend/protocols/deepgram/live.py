@@ -82,12 +82,12 @@ class Utterances:
             elif isinstance(event, AudioChunk):
                 self._passed(event)
         self._gap_until(until - _ONSET)
-        return replies + self._settled()
+        return replies + self._due_messages()
 
     def on_finalized(self, at: int) -> list[Reply]:
         """The client wants the text of all audio up to `at`, where its speech was ended."""
         self._marks.append(_Mark("finalize", at, at))
-        return self._settled()
+        return self._due_messages()
 
     def on_partial(self, event: SegmentPartial) -> list[Reply]:
         if not self._options.partials:
@@ -100,7 +100,7 @@ class Utterances:
     def on_final(self, event: SegmentFinal) -> list[Reply]:
         self._text_until = event.resume.segment_start
         self._words = self._words or bool(event.text)
-        return self._settled(event)
+        return self._due_messages(event)
 
     def _passed(self, piece: AudioChunk) -> None:
         if self._begin is None:
@@ -116,7 +116,7 @@ class Utterances:
             self._marks.append(_Mark("gap", since, since))
             self._quiet_since = None
 
-    def _settled(self, final: SegmentFinal | None = None) -> list[Reply]:
+    def _due_messages(self, final: SegmentFinal | None = None) -> list[Reply]:
         """Return the messages for the final, and for the marks that are due."""
         marks = self._due()
         kinds = {mark.kind for mark in marks}
@@ -171,8 +171,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
 
     def check(query: str) -> None:
         options = options_of(query)
-        frontend.check_model(options.model)
-        frontend.check_words(options.words == "aligned", "word_times")
+        frontend.check_options(options.model, options.words)
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

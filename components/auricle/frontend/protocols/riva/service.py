@@ -149,9 +149,9 @@ class StreamingRecognize:
         """Serve one session until done. Raises AuricleError if it fails, ClientDisconnected if the
         client leaves."""
         first = _parse_first(await self._first(call))
-        self._frontend.check_model(first.options.model)
-        self._frontend.check_words(first.options.words == "aligned", "custom_configuration")
-        await call.warn(first.options.warnings)
+        wanted = first.options
+        self._frontend.check_options(wanted.model, wanted.words, "custom_configuration")
+        await call.warn(wanted.warnings)
         await _Session(self._frontend, call, first).run()
 
     async def _first(self, call: LiveCall) -> bytes:
