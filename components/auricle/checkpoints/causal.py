@@ -67,18 +67,18 @@ def read_causal(audio: Mapping[str, Any], text: Mapping[str, Any], audio_token_i
     )
     hidden, text_layers, vocab, longest = check.text_sizes(text)
     right = audio.get("attention_context_right")
-    check.unless(
+    check.require(
         right == 0,
         f"audio_config.attention_context_right is {right!r}, expected 0: an encoder that looks "
         "ahead cannot be cut anywhere",
     )
-    check.unless(
+    check.require(
         chunk == left - 1,
         f"audio_config.attention_chunk_size is {chunk}, expected {left - 1}, one less than "
         "attention_context_left",
     )
     kinds = text.get("layer_types")
-    check.unless(
+    check.require(
         isinstance(kinds, list) and len(kinds) == text_layers,
         f"text_config.layer_types is {kinds!r}, expected the kind of each of {text_layers} layers",
     )

@@ -144,7 +144,7 @@ class SizeCheck:
         keys = ("hidden_size", "num_hidden_layers", "vocab_size", "max_position_embeddings")
         return [self.number(text, owner, key) for key in keys]
 
-    def unless(self, right: bool, otherwise: str) -> None:
+    def require(self, right: bool, otherwise: str) -> None:
         """Record the error `otherwise` unless `right`."""
         if not right:
             self._wrong.append(otherwise)
@@ -153,7 +153,7 @@ class SizeCheck:
         """Check the sizes of encoders like Whisper's; `key` names the audio token."""
         bins = self.number(audio, "audio_config", "num_mel_bins")
         self.token(token, vocab, key)
-        self.unless(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
+        self.require(bins == BINS, f"audio_config.num_mel_bins is {bins}, expected {BINS}")
         self.heads(audio)
 
     def heads(self, audio: Mapping[str, Any]) -> None:
@@ -164,13 +164,13 @@ class SizeCheck:
 
     def token(self, token: Any, vocab: int, key: str) -> None:
         """Check the id of the audio placeholder, which config.json has under `key`."""
-        self.unless(
+        self.require(
             isinstance(token, int) and 0 <= token < vocab,
             f"{key} is {token!r}, expected an id below vocab_size {vocab}",
         )
 
     def divisible(self, width: int, width_key: str, heads: int, heads_key: str) -> None:
-        self.unless(
+        self.require(
             width % heads == 0,
             f"audio_config.{width_key} {width} is not divisible by {heads_key} {heads}",
         )
@@ -195,12 +195,12 @@ def read_geometry(
     output_dim = check.number(audio, "audio_config", "output_dim")
     hidden, layers, vocab, positions = check.text_sizes(text)
     check.shared(audio, vocab, audio_token_id, "audio_token_id")
-    check.unless(
+    check.require(
         n_window_infer % (2 * n_window) == 0,
         f"audio_config.n_window_infer is {n_window_infer}, expected a multiple of "
         f"2 x n_window = {2 * n_window} mel frames",
     )
-    check.unless(
+    check.require(
         output_dim == hidden,
         f"audio_config.output_dim is {output_dim} but text_config.hidden_size is {hidden}; "
         "the encoder's embeddings must be as wide as the decoder's",

@@ -131,7 +131,7 @@ def _check_sizes(config: Mapping[str, Any]) -> None:
     heads = check.number(config, "config", "num_attention_heads")
     if config.get("num_key_value_heads") is not None:
         shared = check.number(config, "config", "num_key_value_heads")
-        check.unless(
+        check.require(
             heads % shared == 0,
             f"config.num_attention_heads {heads} is not divisible by num_key_value_heads {shared}",
         )
