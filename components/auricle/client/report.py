@@ -84,18 +84,18 @@ def about(segments: Sequence[ReportSegment], seconds: float) -> str:
     """Return the line below the name: duration, words, speakers, confidence."""
     speakers = {part.speaker for segment in segments for part in segment.parts}
     sure = [word.confidence for word in _words(segments) if word.confidence is not None]
-    said = [
+    parts = [
         clock(1000 * seconds),
         f"{sum(len(segment.final.text.split()) for segment in segments)} words",
     ]
     if speakers:
-        said.append(f"{len(speakers)} speaker{'s' if len(speakers) > 1 else ''}")
+        parts.append(f"{len(speakers)} speaker{'s' if len(speakers) > 1 else ''}")
     if sure:
-        said.append(
+        parts.append(
             f"{100 * sum(sure) / len(sure):.0f}% sure on average; words underlined with dots were "
             f"below {100 * UNSURE:.0f}%, with waves below {100 * DOUBTFUL:.0f}%"
         )
-    return ", ".join(said)
+    return ", ".join(parts)
 
 
 def voices(segments: Sequence[ReportSegment], seconds: float, columns: int) -> str:
@@ -161,14 +161,14 @@ def _text(segment: ReportSegment) -> Iterator[str]:
 def _span(word: Word) -> str:
     start, end = word.start_ms / 1000, word.end_ms / 1000
     kinds, sure = ["word"], word.confidence
-    said = f"{start:.2f} to {end:.2f} s"
+    title = f"{start:.2f} to {end:.2f} s"
     if sure is not None:
-        said += f", {100 * sure:.0f}% sure"
+        title += f", {100 * sure:.0f}% sure"
         kinds += ["doubtful"] * (sure < DOUBTFUL) or ["unsure"] * (sure < UNSURE)
     text = word.text.rstrip()
     return (
         f'<span class="{" ".join(kinds)}" data-start="{start:.3f}" data-end="{end:.3f}" '
-        f'title="{said}">{escape(text)}</span>{escape(word.text[len(text) :])}'
+        f'title="{title}">{escape(text)}</span>{escape(word.text[len(text) :])}'
     )
 
 

@@ -88,8 +88,8 @@ def spoken_by(model: Path) -> LanguageSupport:
 def schemas() -> dict[str, Mapping[str, Any]]:
     """Return the JSON Schema of the above, by its name."""
     found = msgspec.json.schema_components([ServerCapabilities], ref_template="{name}")[1]
-    said = inspect.cleandoc(ServerCapabilities.__doc__ or "")
-    return {name: schema | {"description": said} for name, schema in found.items()}
+    docstring = inspect.cleandoc(ServerCapabilities.__doc__ or "")
+    return {name: schema | {"description": docstring} for name, schema in found.items()}
 
 
 def _vocabulary(model: Path) -> int | None:

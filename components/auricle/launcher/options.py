@@ -118,12 +118,12 @@ def _words(annotation: Any) -> str:
 
 
 def _bounds(metadata: list[Any]) -> str:
-    said = {type(one): one for one in metadata}
-    least, most = said.pop(Ge, None), said.pop(Le, None)
+    constraints = {type(one): one for one in metadata}
+    least, most = constraints.pop(Ge, None), constraints.pop(Le, None)
     if least is not None and most is not None:
         return f"{least.ge} to {most.le}"
     words = [f"at least {least.ge}"] if least is not None else []
-    for kind, one in said.items():
+    for kind, one in constraints.items():
         if kind is Gt:
             words.append(f"more than {one.gt}")
         elif kind is Lt:

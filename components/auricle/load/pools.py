@@ -24,11 +24,11 @@ class SizedPool:
     """A pool: its `kind` is the Dynamo component, `component` the section of its settings.
 
     `limits` is the key of its bounds in section `Planner`, `units` the units of its profile's
-    costs. `annotation` is what an optional pool adds to text, empty for a required one. An optional
-    pool exists if the key `checkpoint` in section `Common` is set; if it `encodes` for the aligner,
-    the aligner must also differ from the model, as the same checkpoint shares the encode workers.
-    `metrics` is the kind of another pool if its workers have that pool's metrics, with the label
-    `pool`.
+    costs. `annotation` names the addition of an optional pool to text, empty for a required one. An
+    optional pool exists if the key `checkpoint` in section `Common` is set; if it `encodes` for the
+    aligner, the aligner must also differ from the model, as the same checkpoint shares the encode
+    workers. `metrics` is the kind of another pool if its workers have that pool's metrics, with the
+    label `pool`.
     """
 
     kind: PoolKind

@@ -42,7 +42,9 @@ _READS = (
 
 def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Libraries whose version differs between processes."""
-    libraries = {library for _, said in processes.described() for library in said.versions}
+    libraries = {
+        library for _, description in processes.described() for library in description.versions
+    }
     for library in sorted(libraries):
         found = [
             (p, s.versions[library]) for p, s in processes.described() if library in s.versions
@@ -119,8 +121,8 @@ def clocks(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
 def transports(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """NIXL without a backend, and pools that have no kind of transport in common."""
     ends: dict[str, set[str]] = {}
-    for process, said in processes.described():
-        transfers = said.parts.transfers
+    for process, description in processes.described():
+        transfers = description.parts.transfers
         if transfers is None:
             continue
         ends.setdefault(process.answer.component, set()).update(transfers.possible)
@@ -274,11 +276,11 @@ def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     for process in processes:
         if process.answer.description is None:
             yield _without_answer(process.name, process.answer)
-    for process, said in processes.described():
-        if said.silent_seconds >= SILENT_SECONDS:
+    for process, description in processes.described():
+        if description.silent_seconds >= SILENT_SECONDS:
             yield Finding(
-                f"A part of {process.name}, {said.silent_part}, has not answered for "
-                f"{said.silent_seconds:.0f} s.",
+                f"A part of {process.name}, {description.silent_part}, has not answered for "
+                f"{description.silent_seconds:.0f} s.",
                 "What waits for it is repeated elsewhere, if there is an elsewhere.",
                 "After Common.liveness_seconds the process ends itself and is started again; "
                 "its log then has its stack.",
@@ -287,7 +289,9 @@ def silent(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
 
 def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Processes that drain, and pools without any other process."""
-    staying = {p.answer.component for p, said in processes.described() if not said.draining}
+    staying = {
+        p.answer.component for p, description in processes.described() if not description.draining
+    }
     gone = {p.answer.component for p, _ in processes.described()} - staying
     for component in sorted(gone):
         yield Finding(
@@ -295,8 +299,8 @@ def leaving(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
             _MISSED.get(component, "New clients are refused."),
             "Start others, or wait for those that replace them.",
         )
-    for process, said in processes.described():
-        if said.draining:
+    for process, description in processes.described():
+        if description.draining:
             yield Finding(
                 f"{process.name} is draining.",
                 "It accepts nothing new and ends when its present sessions or requests have ended.",
@@ -361,8 +365,8 @@ _SETTINGS = {
 
 def slots(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Slabs in which nearly every slot is leased. (That all have content is usual: a cache.)"""
-    for process, said in processes.described():
-        slab = said.parts.slab
+    for process, description in processes.described():
+        slab = description.parts.slab
         if slab is not None and slab.leased >= _FULL_SHARE * slab.slots:
             setting = _SETTINGS.get(process.answer.component, "the slab")
             yield Finding(
@@ -377,8 +381,8 @@ def prompts(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """PD workers that cannot take the longest segment."""
     if (need := _need(processes)) is None:
         return
-    for process, said in processes.described():
-        if (room := said.parts.kv) is not None:
+    for process, description in processes.described():
+        if (room := description.parts.kv) is not None:
             yield from _too_small(process, room, need)
 
 

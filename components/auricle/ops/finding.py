@@ -80,6 +80,10 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _name(answer: ProcessAnswer, number: int) -> str:
-    said = answer.description
-    where = f"instance {answer.instance}" if said is None else f"{said.host}, pid {said.pid}"
+    description = answer.description
+    where = (
+        f"instance {answer.instance}"
+        if description is None
+        else f"{description.host}, pid {description.pid}"
+    )
     return f"{title(answer.component)} {number} ({where})"

@@ -54,9 +54,9 @@ class Leadership:
 
         Raises WorkerUnavailable. A lease held then stays held until 10 s after it was renewed.
         """
-        asked = self._clock()
+        asked_at = self._clock()
         ours = await self._lease.renewed()
-        self._until = asked + _BELIEVED_SECONDS if ours else float("-inf")
+        self._until = asked_at + _BELIEVED_SECONDS if ours else float("-inf")
 
     async def release(self) -> None:
         """Give the lease up, as this planner stops."""

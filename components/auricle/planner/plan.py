@@ -78,8 +78,8 @@ class PoolPlan:
     """A pool's policy and forecast.
 
     `allowed` is the share of the service's demand that may find no worker, in all pools together.
-    `gpus` is a replica's part of the GPU budget. `annotation` is what an optional pool adds to
-    text, empty for a required pool; pools with the same value are needed together.
+    `gpus` is a replica's part of the GPU budget. `annotation` names the addition of an optional
+    pool to text, empty for a required pool; pools with the same value are needed together.
     """
 
     policy: PoolPolicy

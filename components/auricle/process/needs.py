@@ -120,8 +120,8 @@ def _why_not(module: str) -> str | None:
         return f"no module named {error.name}"
     # Libraries may raise any error while they are imported, and some end the process.
     except (Exception, SystemExit) as error:
-        said = str(error).strip().splitlines() or ["no reason given"]
-        return f"{module} fails with {type(error).__name__}: {said[0]}"
+        lines = str(error).strip().splitlines() or ["no reason given"]
+        return f"{module} fails with {type(error).__name__}: {lines[0]}"
     return None
 
 

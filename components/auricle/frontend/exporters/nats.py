@@ -65,8 +65,8 @@ class Outage:
     def over(self) -> None:
         if self._since is not None:
             seconds = asyncio.get_running_loop().time() - self._since
-            said = "NATS is there again after %.0f s: transcripts are published, %d were dropped"
-            log.info(said, seconds, self._dropped)
+            text = "NATS is there again after %.0f s: transcripts are published, %d were dropped"
+            log.info(text, seconds, self._dropped)
         self._since, self._dropped = None, 0
 
 

@@ -121,15 +121,15 @@ def _processor(process: NamedProcess, views: Mapping[str, View]) -> ProcessorSta
 
 def _worker(process: NamedProcess, loads: Mapping[tuple[str, str], SeenWorker]) -> WorkerState:
     load = loads.get((process.answer.component, process.answer.instance))
-    said = process.answer.description
+    description = process.answer.description
     silent = load is not None and load.age_seconds > _SILENT_INTERVALS * max(
         load.every_seconds, _SHORTEST_SECONDS
     )
     return WorkerState(
         place=_place(process, silent=silent, draining=load is not None and load.draining),
         load=load,
-        slab=None if said is None else said.parts.slab,
-        kv=None if said is None else said.parts.kv,
+        slab=None if description is None else description.parts.slab,
+        kv=None if description is None else description.parts.kv,
     )
 
 
@@ -142,19 +142,19 @@ def _planner(process: NamedProcess, decisions: Mapping[str, Decisions]) -> Plann
 
 
 def _place(process: NamedProcess, *, silent: bool, draining: bool = False) -> ProcessEntry:
-    said = process.answer.description
+    description = process.answer.description
     state: State = "silent" if silent else "ready"
-    if said is None:
+    if description is None:
         state = "unreachable"
-    elif draining or said.draining:
+    elif draining or description.draining:
         state = "draining"
     return ProcessEntry(
         name=process.name.partition(" (")[0],
         instance=process.answer.instance,
         state=state,
-        host="" if said is None else said.host,
-        pid=0 if said is None else said.pid,
-        version="" if said is None else said.versions.get("auricle", ""),
+        host="" if description is None else description.host,
+        pid=0 if description is None else description.pid,
+        version="" if description is None else description.versions.get("auricle", ""),
     )
 
 

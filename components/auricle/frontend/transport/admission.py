@@ -27,7 +27,7 @@ from auricle.protocol.sessions import (
 T = TypeVar("T")
 _ANSWER_SECONDS = 2.0
 _RECONNECT_SECONDS = 1.0
-_ASKED = 3  # processors asked before a client is refused: they share the same workers
+_PROCESSORS_ASKED = 3  # processors asked before a client is refused: they share the same workers
 
 
 def shutting_down() -> Overloaded:
@@ -198,7 +198,7 @@ class SessionAdmission:
         refused: Overloaded | None = None
         found = await self._processors.admit.instances()
         instances = self._processors.loads.staying(found)
-        for instance in random.sample(instances, min(_ASKED, len(instances))):
+        for instance in random.sample(instances, min(_PROCESSORS_ASKED, len(instances))):
             try:
                 await self._processors.admit.call(request, Admitted, instance, _ANSWER_SECONDS)
             except Overloaded as error:

@@ -38,17 +38,17 @@ def json_fault(error: msgspec.DecodeError | RecursionError) -> str:
         at = _PLACE.fullmatch(str(error))
         return "it is not valid JSON" + (f" (byte {at[1]})" if at else "")
     matched = _PATH.fullmatch(str(error))
-    said, path = (matched[1], matched["path"]) if matched else ("", None)
+    reason, path = (matched[1], matched["path"]) if matched else ("", None)
     for pattern, words in _JSON:
-        if found := re.fullmatch(pattern, said, re.DOTALL):
-            return _field_fault(said, path, found[1], words)
+        if found := re.fullmatch(pattern, reason, re.DOTALL):
+            return _field_fault(reason, path, found[1], words)
     return "it has a value that cannot be used"
 
 
-def _field_fault(said: str, path: str | None, found: str, words: str) -> str:
+def _field_fault(reason: str, path: str | None, found: str, words: str) -> str:
     if not words:
         field = escaped(f"{path}.{found}" if path else found)
-        return f"{field} is missing" if said.startswith("Object missing") else _unknown(field)
+        return f"{field} is missing" if reason.startswith("Object missing") else _unknown(field)
     name = escaped(path) if path else "the message"
     return words.format(name=name, found=quoted(found), type=found.replace("|", "or"))
 

@@ -229,19 +229,19 @@ class SessionConfig(_Strict, frozen=True):
         turn detection.
         """
         given = _inside(_inside(changes, "audio"), "input")
-        asked = _inside(given, "transcription")
+        transcription = _inside(given, "transcription")
         implied: dict[str, Any] = {}
-        if "languages" in asked and "language" not in asked:
+        if "languages" in transcription and "language" not in transcription:
             implied["language"] = None
-        elif "language" in asked and "languages" not in asked:
+        elif "language" in transcription and "languages" not in transcription:
             implied["languages"] = ()
         whole: dict[str, Any] = {}
-        model = asked.get("model", "")
+        model = transcription.get("model", "")
         if model != self.audio.input.transcription.model and _clients_commit(model):
             whole["turn_detection"] = None
         if not implied and not whole:
             return changes
-        whole |= {**given, "transcription": {**asked, **implied}}
+        whole |= {**given, "transcription": {**transcription, **implied}}
         return {**changes, "audio": {**_inside(changes, "audio"), "input": whole}}
 
     @property

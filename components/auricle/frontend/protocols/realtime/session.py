@@ -334,17 +334,17 @@ class RealtimeSession(AudioIntake[Ingest]):
     # ── turns ───────────────────────────────────────────────────────────────
 
     async def _begin_turn(self) -> RealtimeTurn:
-        asked = self._config.audio.input.transcription
+        transcription = self._config.audio.input.transcription
         opened = OpenSession(
             session=uuid.uuid4().hex,
             tenant=self._live_session.client.tenant,
-            language=asked.spoken,
-            languages=asked.among,
-            context=asked.context,
-            chunk_ms=self._frontend.chunk_ms(asked.chunk),
+            language=transcription.spoken,
+            languages=transcription.among,
+            context=transcription.context,
+            chunk_ms=self._frontend.chunk_ms(transcription.chunk),
             trace=self._live_session.trace,
             admission=self._live_session.session,
-            commit_early=asked.commit_early,
+            commit_early=transcription.commit_early,
             logprobs=bool(self._config.include),
         )
         self._turn = RealtimeTurn(

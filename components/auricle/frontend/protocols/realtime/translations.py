@@ -290,8 +290,10 @@ class _Session:
         if final is not None and event.missing == SAME:
             text = final.text
         elif final is not None and event.missing:
-            said = f"the text at {final.start_ms / 1000:.1f} s is not translated: {event.missing}"
-            error = {"type": "server_error", "code": event.missing, "message": said}
+            problem = (
+                f"the text at {final.start_ms / 1000:.1f} s is not translated: {event.missing}"
+            )
+            error = {"type": "server_error", "code": event.missing, "message": problem}
             await self._emit("error", error=error | {"param": None, "event_id": None})
         await self._tell(self._output.grown(event.segment, text, ended=event.final))
 

@@ -146,8 +146,8 @@ def new_key(
     """
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
     digest = hashlib.sha256(secret.encode()).hexdigest()
-    asked = {"name": name, "sha256": digest, "expires": expires, "scopes": list(scopes)}
-    return secret, ApiKey.model_validate(asked)
+    fields = {"name": name, "sha256": digest, "expires": expires, "scopes": list(scopes)}
+    return secret, ApiKey.model_validate(fields)
 
 
 def key_file(entry: ApiKey, *, first: bool = True) -> str:
