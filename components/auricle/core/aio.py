@@ -201,6 +201,14 @@ async def cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def discard(task: asyncio.Future[Any]) -> None:
+    """End a task and ignore its result and its error, which asyncio then does not log."""
+    if not task.done():
+        await cancelled([task])
+    elif not task.cancelled():
+        task.exception()
+
+
 class TaskOwner:
     """Owns background tasks and cancels the running ones at `aclose`.
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from auricle.core.aio import cancelled
+from auricle.core.aio import discard
 from auricle.core.errors import AuricleError, DeadlineExceeded, WorkerUnavailable
 from auricle.dynamo.remote import RemoteEndpoint
 from auricle.protocol.control import Alive, AskAlive
@@ -83,8 +83,7 @@ class Pulses:
                 if stop is not None and stop.done():
                     stop.result()
         finally:
-            if not task.done():
-                await cancelled([task])
+            await discard(task)
 
     async def _check(
         self, instance: int, ends: set[asyncio.Future[Any]], hung: float | None
@@ -105,8 +104,7 @@ class Pulses:
                 raise self._given_up(instance)
             return hung
         finally:
-            if not asking.done():
-                await cancelled([asking])
+            await discard(asking)
 
     async def _hangs(self, instance: int) -> bool:
         began = self._clock()

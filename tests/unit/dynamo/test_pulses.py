@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import subprocess
 import sys
@@ -72,6 +73,27 @@ async def test_a_call_that_is_answered_in_time_asks_nothing() -> None:
     instances = Instances(2)
     assert await instances.pulses().during(1, quick()) == "done"
     assert instances.asked == 0
+
+
+async def test_an_error_that_arrives_with_a_cancellation_is_not_logged_as_unexpected() -> None:
+    loop = asyncio.get_running_loop()
+    logged: list[str] = []
+    loop.set_exception_handler(lambda _, context: logged.append(context["message"]))
+
+    async def fails() -> str:
+        raise WorkerUnavailable("refused")
+
+    async def cancelled_as_it_fails() -> None:
+        calling = asyncio.create_task(Instances().pulses().during(1, fails()))
+        await asyncio.sleep(0)  # the call has begun
+        await asyncio.sleep(0)  # and failed
+        calling.cancel()
+        await asyncio.wait([calling])
+        assert calling.cancelled()
+
+    await cancelled_as_it_fails()
+    gc.collect()
+    assert logged == []
 
 
 async def test_an_instance_that_hangs_is_left_for_another() -> None:
