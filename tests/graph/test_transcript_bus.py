@@ -105,6 +105,25 @@ async def test_the_same_text_from_another_processor_is_there_once(tmp_path: Path
                 subject.bus.listener(SPOKEN).on_event(final("hello"))
             await eventually(lambda: subject.number("published_total") == 2, seconds=60)
         assert len(await stored(address)) == 1
+    assert subject.number("duplicate_total") == 1
+
+
+@pytest.mark.integration
+async def test_calls_with_the_same_id_are_all_there(tmp_path: Path) -> None:
+    with nats_server(tmp_path) as address:
+        subject = Bus(address)
+        async with subject.running():
+            for tenant, own in (("acme", "sess_1"), ("globex", "sess_2"), ("acme", "sess_3")):
+                source = TranscriptSource(tenant, "CA1", "inbound-MZ1", own)
+                subject.bus.listener(source).on_event(final("hello"))
+            await eventually(lambda: subject.number("published_total") == 3, seconds=60)
+        messages = await stored(address)
+    assert [(s, m["server_session"]) for s, m in messages] == [
+        ("test.transcript.acme.CA1.sess_1", "sess_1"),
+        ("test.transcript.globex.CA1.sess_2", "sess_2"),
+        ("test.transcript.acme.CA1.sess_3", "sess_3"),
+    ]
+    assert subject.number("duplicate_total") == 0
 
 
 @pytest.mark.integration

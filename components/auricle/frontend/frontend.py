@@ -155,6 +155,7 @@ class Frontend:
         start: ResumePoint | None = None,
         *,
         session: str | None = None,
+        call: str | None = None,
         part: str = "",
         lead: Lead | None = None,
     ) -> ProcessorLink:
@@ -162,11 +163,11 @@ class Frontend:
 
         `start` is where its audio begins, if not at sample 0. `session` and `part` name it on
         the transcript bus, if the client's session consists of several processor sessions, which
-        then share its `lead`.
+        then share its `lead`; or the client has named it `call`.
         """
-        observers: list[LinkObserver] = [
-            self.bus.listener(TranscriptSource(opened.tenant, session or opened.session, part))
-        ]
+        own = session or opened.session
+        source = TranscriptSource(opened.tenant, call or own, part, own if call else "")
+        observers: list[LinkObserver] = [self.bus.listener(source)]
         if not opened.background:
             on_text = partial(self.text_lags.record, opened.session)
             observers.append(SessionTimer(self.metrics, on_text=on_text))

@@ -194,11 +194,15 @@ class TranscriptStream:
         except NotFoundError:
             await self._answer(self._stream.add_stream(config))
 
-    async def publish(self, message: QueuedMessage) -> None:
-        """Return once the message is stored. Raises Refused if it never can be."""
+    async def publish(self, message: QueuedMessage) -> bool:
+        """Return once the message is stored: False if the stream had one with its id before.
+
+        Raises Refused if it never can be stored.
+        """
         headers = {Header.MSG_ID: message.identity}
         try:
-            await self._answer(self._stream.publish(message.subject, message.data, headers=headers))
+            sent = self._stream.publish(message.subject, message.data, headers=headers)
+            return not (await self._answer(sent)).duplicate
         except (MaxPayloadError, BadSubjectError, APIError) as error:
             if isinstance(error, APIError) and error.err_code != _TOO_LARGE:
                 raise
@@ -268,6 +272,9 @@ class NatsBus:
         name = "auricle_frontend_transcript_messages"
         self._published = Counter(f"{name}_published", "text on the bus", registry=registry)
         self._dropped = Counter(f"{name}_dropped", "for want of NATS", registry=registry)
+        self._duplicate = Counter(
+            f"{name}_duplicate", "discarded: their id was in the stream", registry=registry
+        )
         waiting = Gauge(f"{name}_waiting", "not on the bus yet", registry=registry)
         waiting.set_function(lambda: len(self._queue))
         up = Gauge("auricle_frontend_transcript_bus_up", "1 if NATS takes text", registry=registry)
@@ -280,13 +287,17 @@ class NatsBus:
         return BusState(self._up, len(self._queue))
 
     def _put(self, message: TranscriptMessage) -> None:
-        # The same text has the same id, no matter which processor it came from.
-        identity = f"{message.session}/{message.part}/{message.segment}/{message.type}"
+        # The same text has the same id, no matter which processor it came from. No client can
+        # choose the whole source: otherwise it could have another one's text discarded.
+        source = [message.tenant, message.session]
+        if message.server_session:
+            source.append(message.server_session)
+        identity = f"{'/'.join(source)}/{message.part}/{message.segment}/{message.type}"
         if message.type in ("translated", "translation"):
             identity += f"/{message.language}"
         if message.type in ("committed", "translated"):
             identity += f"/{len(message.text)}"
-        subject = f"{self._prefix}.{message.tenant}.{message.session}"
+        subject = ".".join([self._prefix, *source])
         data = msgspec.json.encode(message)
         if not self._queue.put(QueuedMessage(subject, identity, data)):
             self._dropped.inc()
@@ -337,8 +348,10 @@ class NatsBus:
         """Publish the queue's first message, and take it off the queue."""
         try:
             if self._unsettled is not message or not await stream.holds(message):
-                self._unsettled = message
-                await stream.publish(message)
+                new, self._unsettled = self._unsettled is not message, message
+                if not await stream.publish(message) and new:
+                    log.info("the stream has this transcript already: %s", message.identity)
+                    self._duplicate.inc()
         except Refused as error:
             # Tried again, it would hold up all others for ever.
             log.error("a transcript is dropped: %s", error)

@@ -23,11 +23,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TranscriptSource:
-    """The source of a text. `part` names one of the processor sessions of a client's session."""
+    """The source of a text. `part` names one of the processor sessions of a client's session.
+
+    If the client named the `session`, `server_session` is the name that auricle gave it, which no
+    other session has.
+    """
 
     tenant: str
     session: str
     part: str = ""
+    server_session: str = ""
 
 
 class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,7 +42,7 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     `final` it is the segment's whole text. With `translated` it is the unchanging text so far of
     the segment's translation into `language`, a code then, and with `translation` the whole
     translation; `missing` is the reason if there is none. Times are milliseconds of the session's
-    audio; a translation has no times of its own.
+    audio; a translation has no times of its own. The source's fields are as in `TranscriptSource`.
     """
 
     type: str
@@ -50,6 +55,7 @@ class TranscriptMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     part: str = ""
     start_ms: int | None = None
     missing: str = ""
+    server_session: str = ""
 
 
 class TranscriptBus(Protocol):
@@ -102,6 +108,7 @@ class TranscriptListener:
                 tenant=spoken.tenant,
                 session=spoken.session,
                 part=spoken.part,
+                server_session=spoken.server_session,
                 segment=event.segment,
                 text=event.text,
                 language=event.language,
@@ -115,6 +122,7 @@ class TranscriptListener:
                 tenant=spoken.tenant,
                 session=spoken.session,
                 part=spoken.part,
+                server_session=spoken.server_session,
                 segment=event.segment,
                 text=event.committed,
                 language=event.language,
@@ -135,6 +143,7 @@ class TranscriptListener:
             tenant=self._spoken.tenant,
             session=self._spoken.session,
             part=self._spoken.part,
+            server_session=self._spoken.server_session,
             segment=event.segment,
             text=event.committed,
             language=event.language,

@@ -146,7 +146,7 @@ async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
             sample_rate=start.sample_rate,
             language=options.language or None,
             context=options.context,
-            call=socket.session,
+            group=socket.session,
         )
 
         async def on_text(speaker: str, event: Text) -> None:

@@ -40,8 +40,8 @@ class ChannelOptions:
     `sample_rate` is in Hz. Without `silence` the server's endpointing applies. With `languages`
     each segment is in one of them. `words`: the source of word times, None for no words. `name` is
     the processor session's, by default the name of the admitted session; on the transcript bus the
-    text is `part` of the session `call`, by default of `name`. Text is translated into
-    `translate`, an ISO 639-1 code.
+    text is `part` of the session `group`, by default of `name`, or of the `call`, as the client
+    names it. Text is translated into `translate`, an ISO 639-1 code.
     """
 
     sample_rate: int
@@ -53,6 +53,7 @@ class ChannelOptions:
     partials: bool = True
     words: WordTimes | None = None
     name: str | None = None
+    group: str | None = None
     call: str | None = None
     part: str = ""
     translate: str | None = None

@@ -220,7 +220,13 @@ class TextChannel(Channel[Ingest]):
             grid_words=options.words is not None,
             translate=() if options.translate is None else (options.translate,),
         )
-        link = frontend.link(opened, session=options.call, part=options.part, lead=frontend.lead())
+        link = frontend.link(
+            opened,
+            session=options.group,
+            call=options.call,
+            part=options.part,
+            lead=frontend.lead(),
+        )
         ingest = _ingest(frontend, options, BEGIN, options.silence)
         super().__init__(frontend, live_session, ingest, link)
 

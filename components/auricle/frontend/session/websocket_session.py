@@ -128,7 +128,7 @@ class SerializedChannel(TextChannel):
         named = replace(
             options,
             name=socket.sessions[number],
-            call=socket.session,
+            group=socket.session,
             part=str(number) if options.channels > 1 else "",
         )
         super().__init__(frontend, socket, named)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 import websockets
+from prometheus_client import CollectorRegistry
 
 from auricle.core.errors import (
     AuricleError,
@@ -20,6 +21,7 @@ from auricle.core.errors import (
     Unauthorized,
     UnsupportedValue,
 )
+from auricle.frontend.exporters.nats import NatsBus
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.twilio import (
     Call,
@@ -157,6 +159,29 @@ def test_a_stream_that_cannot_be_served_is_told_why(fields: dict[str, Any], says
 async def test_the_text_of_a_call_is_on_the_bus_under_its_id() -> None:
     bus, _ = await heard(CONNECTED, start(), DTMF, media(LOUD), MARK, media(QUIET), STOP)
     assert bus.finals == [(CALL, f"inbound-{STREAM}", "word")]
+
+
+async def test_the_text_of_two_calls_with_the_same_ids_differs_in_subject_and_id() -> None:
+    """A client can give a call any id, also one of another tenant's call. JetStream would discard
+    the second message of two with the same id."""
+    bus = NatsBus(
+        "nats://nowhere", "ns", max_queued=9, keep_hours=1.0, registry=CollectorRegistry()
+    )
+    (acme, first), (globex, second) = new_key("acme"), new_key("globex")
+    front, access = frontend(bus), Access(KeyRing([first, second]))
+    for secret in (acme, globex, acme):
+        messages = start(parameters={"api_key": secret}), media(LOUD), media(QUIET), STOP
+        await twilio_protocol(front, access).serve(cast(Any, Stream(*messages)))
+    finals = []
+    while (message := bus._queue.first()) is not None:
+        if b'"final"' in message.data:
+            finals.append(message)
+        bus._queue.done()
+    assert len({message.identity for message in finals}) == 3
+    assert len({message.subject for message in finals}) == 3
+    pattern = rf"ns\.transcript\.(acme|globex)\.{CALL}\.sess_\w+"
+    tenants = [re.fullmatch(pattern, message.subject) for message in finals]
+    assert [tenant and tenant[1] for tenant in tenants] == ["acme", "globex", "acme"]
 
 
 async def test_both_sides_of_a_call_are_sessions_of_their_own() -> None:
