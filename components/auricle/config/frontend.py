@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from auricle.protocol.sessions import MAX_CHUNK_MS, MIN_CHUNK_MS
 
@@ -211,6 +211,11 @@ class RecordingSettings(BaseModel):
 
     max_recordings: int = Field(256, ge=1, description="complete uploads in progress or queued")
     max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
+    max_stored_upload_bytes: int = Field(
+        8 << 30,
+        ge=2048,
+        description="size of all uploads on disk at a time, one client's at most half of it",
+    )
     upload_timeout_seconds: float = Field(
         30.0, gt=0, description="deadline of an upload's next bytes"
     )
@@ -253,6 +258,16 @@ class RecordingSettings(BaseModel):
     recording_parts_in_flight: int = Field(
         2, ge=1, description="parts transcribed at a time, of all recordings"
     )
+
+    @model_validator(mode="after")
+    def _room_for_the_largest_upload(self) -> Self:
+        if self.max_stored_upload_bytes < 2 * self.max_upload_bytes:
+            raise ValueError(
+                f"max_stored_upload_bytes is {self.max_stored_upload_bytes}, but must be at least "
+                f"twice max_upload_bytes ({self.max_upload_bytes}), because one client may have "
+                "half of it"
+            )
+        return self
 
     @property
     def most_decoding_processes_per_client(self) -> int:

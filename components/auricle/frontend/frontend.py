@@ -32,6 +32,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import KeyLimits
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.live_sessions import LiveSessions
+from auricle.frontend.transport.stored_bytes import StoredBytes
 from auricle.process.tracing import OFF, Tracer
 from auricle.protocol.sessions import OpenSession, ResumePoint
 from auricle.protocol.views import STEPS_KEPT_SECONDS
@@ -86,6 +87,13 @@ class Frontend:
         """Limits of one key's clients, over all protocols."""
         settings = self.settings
         return KeyLimits(settings.max_connections_per_key, settings.max_handshakes_per_key)
+
+    @cached_property
+    def stored(self) -> StoredBytes:
+        """The disk space of uploads, over all protocols."""
+        stored = StoredBytes(self.settings.max_stored_upload_bytes)
+        self.metrics.stored.set_function(lambda: stored.total)
+        return stored
 
     @cached_property
     def text_lags(self) -> TextLags:

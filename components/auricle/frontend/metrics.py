@@ -53,6 +53,7 @@ class FrontendMetrics:
         self._resumed = new.counter("sessions_resumed", "sessions that clients resumed here")
         self.connections = new.gauge("connections", "open connections")
         self.uploads = new.gauge("uploads", "uploads in progress")
+        self.stored = new.gauge("stored_upload_bytes", "uploads on disk, complete or not")
         self.recordings = new.gauge("recordings", "complete uploads in progress or waiting")
         self._recordings_ended = new.counter(
             "recordings_ended",

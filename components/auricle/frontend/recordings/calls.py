@@ -27,6 +27,7 @@ from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.grpc.incoming import Context, Incoming, only_message, warn
 from auricle.frontend.transport.live_sessions import Record
 from auricle.frontend.transport.slots import SessionSlots
+from auricle.frontend.transport.stored_bytes import StoredUpload
 from auricle.transcript.words import NO_ALIGNER
 
 # A recording received in one message: its options, and its audio on disk.
@@ -128,7 +129,10 @@ class RecordingCalls:
         context: Context,
         received: Receive,
     ) -> bytes:
-        with closing(await self._received(client, incoming, context, received)) as sent:
+        with (
+            self._frontend.stored.upload(client.fairness_key(incoming.host)) as stored,
+            closing(await self._received(client, incoming, context, received, stored)) as sent,
+        ):
             self._frontend.check_model(sent.model)
             client.check_size(sent.size, self._settings.max_upload_bytes)
             self._frontend.metrics.bytes("grpc", sent.size)
@@ -157,7 +161,12 @@ class RecordingCalls:
             return sent.answer(segments)
 
     async def _received(
-        self, client: ClientAccount, incoming: Incoming, context: Context, received: Receive
+        self,
+        client: ClientAccount,
+        incoming: Incoming,
+        context: Context,
+        received: Receive,
+        stored: StoredUpload,
     ) -> Received:
         """Return the client's recording, on disk, once there is room to receive it."""
         slot = self._receiving.take(client.fairness_key(incoming.host))
@@ -167,7 +176,7 @@ class RecordingCalls:
 
         def preempt() -> None:
             lost.set_exception(
-                Overloaded("this recording was ended in favour of a client without one; try again")
+                Overloaded("this recording was ended in favour of a client with fewer; try again")
             )
             lost.exception()  # retrieved, so that asyncio does not log it
 
@@ -178,6 +187,7 @@ class RecordingCalls:
                 with_timeout(seconds, only_message(context), "the recording")
             )
             data = await first_failure_or(reading, [asyncio.create_task(outcome_of(lost))])
+            stored.add(len(data))
             return await in_thread(received, data)
         finally:
             slot.release()

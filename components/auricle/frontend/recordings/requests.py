@@ -145,7 +145,7 @@ class RecordingRequests:
         self._access = access
         self._transcriber = transcriber
         self._sessions = frontend.live_sessions
-        self._uploads = Uploads(frontend.settings)
+        self._uploads = Uploads(frontend.settings, frontend.stored)
         frontend.metrics.uploads.set_function(lambda: self._uploads.in_progress)
         frontend.metrics.recordings.set_function(lambda: self._uploads.in_work)
 

@@ -27,7 +27,8 @@ from auricle.core.aio import ReusableTimeout
 from auricle.core.errors import DeadlineExceeded, Overloaded, StorageFull, TooSlow
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import host_of
-from auricle.frontend.transport.slots import ConcurrencyLimit, SessionSlots
+from auricle.frontend.transport.slots import ConcurrencyLimit, SessionSlot, SessionSlots
+from auricle.frontend.transport.stored_bytes import StoredBytes, StoredUpload
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,9 @@ def storing() -> Iterator[None]:
 class UploadLimits:
     """`idle_seconds`: until the next bytes; `deadline_seconds`: for all of them.
 
-    `bytes_per_second` is a mean over each `window_seconds`.
+    `bytes_per_second` is a mean over each `window_seconds`. An upload that has brought much must
+    be faster: at the rate at which it would have brought as much by its deadline. So it cannot
+    bring most of its bytes at once and then hold them for as long as it likes.
     """
 
     idle_seconds: float
@@ -74,6 +77,7 @@ class UploadPace:
         self._waited = 0.0
         self._window_end = limits.window_seconds
         self._window_bytes = 0
+        self._bytes = 0  # before this window
 
     @property
     def wait_seconds(self) -> float:
@@ -90,12 +94,14 @@ class UploadPace:
         if self._waited < self._window_end:
             return
         seconds = self._waited - (self._window_end - limits.window_seconds)
-        if self._window_bytes < limits.bytes_per_second * seconds:
+        least = max(limits.bytes_per_second, self._bytes // limits.deadline_seconds)
+        if self._window_bytes < least * seconds:
             raise TooSlow(
-                f"the upload is slower than {limits.bytes_per_second:g} bytes a second, "
+                f"the upload is slower than {least:.0f} bytes a second, "
                 f"the mean of {limits.window_seconds:g} s"
             )
         self._window_end = self._waited + limits.window_seconds
+        self._bytes += self._window_bytes
         self._window_bytes = 0
 
     def stalled(self) -> TooSlow:
@@ -140,7 +146,9 @@ class Uploads:
     Use it on one event loop.
     """
 
-    def __init__(self, settings: FrontendSettings) -> None:
+    def __init__(self, settings: FrontendSettings, stored: StoredBytes | None = None) -> None:
+        """`stored` is shared with others that store recordings."""
+        self._stored = stored or StoredBytes(settings.max_stored_upload_bytes)
         self._slots = SessionSlots(settings.max_uploads)
         self._hosts = ConcurrencyLimit(settings.max_uploads_per_address, "uploads")
         self._tenants = ConcurrencyLimit(settings.max_uploads_per_key, "uploads")
@@ -178,28 +186,39 @@ class Uploads:
         Raises the errors of `read`, TooSlow, RateLimited, Overloaded, StorageFull, and
         ClientDisconnect if the client leaves.
         """
+        with self._stored.upload(client.fairness_key(host_of(scope.get("client")))) as stored:
+            with self._in_progress(scope, client) as slot:
+                arriving = _Arriving(
+                    receive, check_size, UploadPace(self._limits), self._turn, stored
+                )
+                slot.on_preempted(arriving.preempt)
+                try:
+                    body = await read(Request(scope, arriving), check_size)
+                finally:
+                    arriving.close()
+            try:
+                self.check_room()
+                self.in_work += 1
+                try:
+                    yield body
+                finally:
+                    self.in_work -= 1
+            finally:
+                await body.close()
+
+    @contextmanager
+    def _in_progress(self, scope: Scope, client: ClientAccount) -> Iterator[SessionSlot]:
+        """Count an upload in progress while the block runs. Raises RateLimited and Overloaded."""
         host = host_of(scope.get("client"))
         tenant = client.fairness_key("")
         with self._hosts.one(host), self._tenants.one(tenant) if tenant else nullcontext():
             slot = self._slots.take(client.fairness_key(host))
             if slot is None:
                 raise Overloaded(f"{self._slots.limit} uploads are in progress; try again")
-            arriving = _Arriving(receive, check_size, UploadPace(self._limits), self._turn)
-            slot.on_preempted(arriving.preempt)
             try:
-                body = await read(Request(scope, arriving), check_size)
+                yield slot
             finally:
-                arriving.close()
                 slot.release()
-        try:
-            self.check_room()
-            self.in_work += 1
-            try:
-                yield body
-            finally:
-                self.in_work -= 1
-        finally:
-            await body.close()
 
 
 class _Arriving:
@@ -211,6 +230,7 @@ class _Arriving:
         check_size: CheckSize,
         pace: UploadPace,
         turn: asyncio.Lock,
+        stored: StoredUpload,
     ) -> None:
         """`turn` is shared by all uploads: together they process one block per iteration of the
         event loop, so that other tasks run between two blocks."""
@@ -218,6 +238,8 @@ class _Arriving:
         self._check_size = check_size
         self._pace = pace
         self._turn = turn
+        self._stored = stored
+        stored.on_preempted = self.preempt
         self._bytes = 0
         self._timeout = ReusableTimeout()
         self._preempted: Overloaded | None = None
@@ -225,12 +247,13 @@ class _Arriving:
     def preempt(self) -> None:
         """End the upload in favour of another client's."""
         self._preempted = Overloaded(
-            "this upload was ended in favour of a client without one; try again"
+            "this upload was ended in favour of a client with fewer or smaller ones; try again"
         )
         self._timeout.fail(self._preempted)
 
     def close(self) -> None:
-        """Stop the deadlines once the body is read."""
+        """Stop the deadlines once the body is read; from then on it gives way no more."""
+        self._stored.on_preempted = None
         self._timeout.close()
 
     async def __call__(self) -> Message:
@@ -248,6 +271,7 @@ class _Arriving:
             self._pace.received(len(part), time.monotonic() - begun)
         self._bytes += len(part)
         self._check_size(self._bytes)
+        self._stored.add(len(part))
         async with self._turn:
             await asyncio.sleep(0)
         return message

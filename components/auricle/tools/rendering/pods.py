@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from auricle.config.settings import FrontendSettings
 from auricle.tools.rendering.target import (
     CONFIG_FILE,
     CONFIG_PATH,
@@ -38,6 +39,8 @@ _RESOURCES = {
     "TranslateWorker": ("4", 12288),
     "Planner": ("250m", 512),
 }
+# MiB of temporary files: of any process, and of an engine, which compiles kernels; and of logs.
+SCRATCH_MIB, _KERNELS_MIB, _LOGS_MIB = 2048, 8192, 1024
 # Loading weights and compiling may take this long; until then only the start-up probe runs.
 _START_SECONDS = 1200
 _PROBE_SECONDS = 10
@@ -153,9 +156,10 @@ def _resources(target: Target, component: str) -> Manifest:
         memory += target.slab_mib(component)
     if component in ENGINES:
         memory += target.kv_mib(component)
-    requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi"}
+    disk_space = disk(_scratch_mib(target, component))
+    requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi", **disk_space}
     # More memory than requested indicates a leak. CPU has no limit, so that idle cores are used.
-    limits: dict[str, Any] = {"memory": f"{memory}Mi"}
+    limits: dict[str, Any] = {"memory": f"{memory}Mi", **disk_space}
     if component in (*WORKERS, *ENGINES) and target.on_gpu:
         rdma = target.cluster.rdma_resource if component in WORKERS else ""
         for resource in (target.cluster.gpu_resource, rdma):
@@ -170,9 +174,26 @@ def _security(target: Target, component: str) -> Manifest:
     return container_security("IPC_LOCK") if rdma else container_security()
 
 
-def scratch() -> Manifest:
-    """Return the volume of temporary files: the only one that a container may write to."""
-    return {"name": "scratch", "emptyDir": {}}
+def scratch(mib: int) -> Manifest:
+    """Return the volume of temporary files: the only one that a container may write to.
+
+    Kubernetes evicts a pod that writes more than `mib` to it, instead of the node's other pods.
+    """
+    return {"name": "scratch", "emptyDir": {"sizeLimit": f"{mib}Mi"}}
+
+
+def _scratch_mib(target: Target, component: str) -> int:
+    """Return the MiB that a process may write: compiled kernels, and a frontend's uploads."""
+    settings = target.settings[component]
+    if isinstance(settings, FrontendSettings):
+        # An upload that gives way to another one is deleted a moment later.
+        return SCRATCH_MIB + math.ceil(settings.max_stored_upload_bytes / (1 << 20))
+    return _KERNELS_MIB if component in ENGINES else SCRATCH_MIB
+
+
+def disk(scratch_mib: int) -> Manifest:
+    """Return the request and limit of a container's disk space: its scratch volume, and logs."""
+    return {"ephemeral-storage": f"{scratch_mib + _LOGS_MIB}Mi"}
 
 
 def _volumes(target: Target, component: str) -> list[Manifest]:
@@ -184,7 +205,7 @@ def _volumes(target: Target, component: str) -> list[Manifest]:
             # The processes refuse a secret that anybody may read.
             "secret": {"secretName": cluster.internal_secret, "defaultMode": 0o440},
         },
-        scratch(),
+        scratch(_scratch_mib(target, component)),
     ]
     if component != "Planner":
         claim = {"claimName": cluster.model_claim, "readOnly": True}

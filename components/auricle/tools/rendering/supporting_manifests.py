@@ -7,7 +7,13 @@ from collections.abc import Callable
 import yaml
 
 from auricle.core.errors import SettingsError
-from auricle.tools.rendering.pods import container_security, pod_security, scratch
+from auricle.tools.rendering.pods import (
+    SCRATCH_MIB,
+    container_security,
+    disk,
+    pod_security,
+    scratch,
+)
 from auricle.tools.rendering.target import (
     CONFIG_FILE,
     DNS_PORT,
@@ -72,6 +78,7 @@ def _download(target: Target, names: list[str]) -> Manifest:
             {"name": "AURICLE_MODELS", "value": MODELS_PATH},
             {"name": "HOME", "value": SCRATCH_PATH},
         ],
+        "resources": {"requests": disk(SCRATCH_MIB), "limits": disk(SCRATCH_MIB)},
         "securityContext": container_security(),
         "volumeMounts": [
             {"name": "models", "mountPath": MODELS_PATH},
@@ -91,7 +98,7 @@ def _download(target: Target, names: list[str]) -> Manifest:
                     "name": "models",
                     "persistentVolumeClaim": {"claimName": cluster.model_claim},
                 },
-                scratch(),
+                scratch(SCRATCH_MIB),
             ],
         },
     }

@@ -64,3 +64,12 @@ def test_nothing_at_all_is_waited_for_until_the_first_deadline() -> None:
         pace.received(1000, 1.0)
     assert pace.wait_seconds == 20.0
     assert "the upload took longer than 100 s" in str(pace.stalled())
+
+
+def test_an_upload_that_has_brought_much_must_bring_more() -> None:
+    """It cannot bring almost all at once and hold it until its deadline."""
+    pace = UploadPace(LIMITS)
+    pace.received(1_000_000, 15.0)
+    pace.received(150_000, 15.0)
+    with pytest.raises(TooSlow, match="slower than 11500 bytes a second, the mean of 15 s"):
+        pace.received(150_000, 15.0)

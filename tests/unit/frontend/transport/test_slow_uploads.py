@@ -103,6 +103,9 @@ class Uploads:
         await until(lambda: sum(self.count().values()) != before)
         return slow
 
+    def number(self, metric: str) -> float:
+        return self.registry.get_sample_value(metric) or 0.0
+
     def count(self) -> Counter[str]:
         """Uploads in progress, and ended requests by result."""
         found: Counter[str] = Counter()
@@ -207,10 +210,28 @@ async def test_all_uploads_being_one_clients_slow_ones_keeps_nobody_out() -> Non
         # One of them gave up its slot; more were not needed.
         status, error = await held[-1].answer()
         assert (status, error["code"]) == (503, "overloaded")
-        assert "in favour of a client without one" in error["message"]
+        assert "in favour of a client with fewer" in error["message"]
         assert uploads.count()["in progress"] == 15
         for slow in (*held, refused):
             slow.writer.close()
+
+
+async def test_uploads_that_fill_the_disk_give_way_to_another_clients() -> None:
+    uploads = Uploads(max_upload_bytes=200_000, max_stored_upload_bytes=400_000)
+    async with uploads.serving():
+        held = []
+        for address in ("10.0.0.1", "10.0.0.2"):
+            for _ in range(2):
+                held.append(await uploads.begin(address))
+                held[-1].writer.write(bytes(99_900))
+        await until(lambda: uploads.number("auricle_frontend_stored_upload_bytes") > 399_000)
+        assert (await uploads.post("10.0.0.1")).status_code == 429  # it has half
+        assert (await uploads.post("10.0.0.3")).status_code == 200
+        status, error = await held[0].answer()
+        assert (status, error["code"]) == (503, "overloaded")
+        for slow in held:
+            slow.writer.close()
+    assert uploads.number("auricle_frontend_stored_upload_bytes") == 0
 
 
 async def test_one_address_may_have_so_many_uploads_in_progress() -> None:

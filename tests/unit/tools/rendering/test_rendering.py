@@ -15,7 +15,7 @@ import yaml
 from auricle.checkpoints.files import open_checkpoint
 from auricle.config.common import MAX_PLANNERS, MAX_REPLICAS
 from auricle.config.kubernetes import KubernetesSettings
-from auricle.config.settings import EncodeWorkerSettings, PdWorkerSettings
+from auricle.config.settings import EncodeWorkerSettings, FrontendSettings, PdWorkerSettings
 from auricle.core.errors import SettingsError
 from auricle.launcher.config import load_config, settings_for
 from auricle.tools.rendering.target import Target, labels
@@ -245,6 +245,22 @@ def test_only_workers_have_gpus_and_capabilities(rendered: Path) -> None:
         gpu = "nvidia.com/gpu" in container["resources"]["requests"]
         added = container["securityContext"]["capabilities"].get("add", [])
         assert gpu == bool(added) == name.endswith("Worker")
+
+
+def test_no_pod_fills_a_nodes_disk(rendered: Path) -> None:
+    for name, spec in pod_specs(rendered).items():
+        (container,) = spec["containers"]
+        (scratch,) = (v["emptyDir"] for v in spec["volumes"] if v["name"] == "scratch")
+        limit = container["resources"]["limits"]["ephemeral-storage"]
+        assert container["resources"]["requests"]["ephemeral-storage"] == limit, name
+        assert mib(limit) > mib(scratch["sizeLimit"]) > 1_000
+        if name == "Frontend":
+            uploads = FrontendSettings().max_stored_upload_bytes >> 20
+            assert mib(scratch["sizeLimit"]) > uploads + 1_000
+
+
+def mib(size: str) -> int:
+    return int(size.removesuffix("Mi"))
 
 
 def pod_specs(folder: Path) -> dict[str, dict[str, Any]]:
