@@ -121,6 +121,12 @@ class DoorSettings(BaseModel):
     cors_origins: tuple[str, ...] = Field(
         (), description="further origins whose web pages may connect; `*` for all"
     )
+    allowed_hosts: tuple[Annotated[str, Field(min_length=1, max_length=255)], ...] = Field(
+        (),
+        description="names by which clients reach the server, in addition to its addresses and "
+        "localhost; `*.example.com` for all below it, `*` for any. By default any, but without API "
+        "keys none if host is a loopback address",
+    )
     page: bool = Field(True, description="serve the pages: live captions at /, operations at /ops")
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = Field(
         (),

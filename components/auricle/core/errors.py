@@ -82,6 +82,13 @@ class UnknownModel(BadRequest):
         super().__init__(f"the model {quoted(wanted)} does not exist; served here: {known}")
 
 
+class UnknownHost(BadRequest):
+    """A request for a host that this server is not."""
+
+    code = "unknown_host"
+    http_status = 421
+
+
 class UndecodableAudio(BadRequest):
     """A file without readable audio."""
 

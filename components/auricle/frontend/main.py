@@ -34,6 +34,7 @@ from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services, create_app
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.server import RpcServer
+from auricle.frontend.transport.hosts import allowed_hosts
 from auricle.frontend.transport.server import (
     FrontendServer,
     HandshakeLimit,
@@ -229,6 +230,7 @@ def build_services(
         rpc_methods=grpc_methods(frontend, access, transcriber, processors),
         diagnose=gatherer.diagnose,
         metrics_need_key=settings.metrics_need_key,
+        hosts=allowed_hosts(settings.allowed_hosts, settings.host, keys=access.needs_keys),
     )
 
 

@@ -114,3 +114,28 @@ def test_docker_compose_takes_the_file() -> None:
         command, capture_output=True, text=True, timeout=READY_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["auricle", "auricle-gpu"])
+def test_a_container_has_bounds_of_memory_processes_and_disk(name: str) -> None:
+    service = compose()["services"][name]
+    given = parsed(service["command"])
+    sections = load_config(ROOT / given["config"], given["overrides"])
+    (temporary,) = service["tmpfs"]
+    found = re.fullmatch(r"/tmp:size=(\d+)g,mode=1777,exec", temporary)
+    assert found is not None
+    assert service["environment"]["HOME"] == "/tmp"
+    # Room for as much again: compiled kernels, and uploads that are about to be deleted.
+    size = int(found[1])
+    assert size << 30 >= 2 * sections["Frontend"]["max_stored_upload_bytes"]
+    shared = int(service["shm_size"].removesuffix("gb"))
+    assert int(service["mem_limit"].removesuffix("gb")) > size + shared
+    assert service["read_only"]
+    assert service["pids_limit"] > 1_000
+
+
+def test_the_unit_has_bounds_of_memory_and_processes() -> None:
+    service = unit()["Service"]
+    assert service["MemoryMax"] == "90%"
+    assert int(service["TasksMax"]) > 1_000
+    assert service["PrivateTmp"] == "yes"

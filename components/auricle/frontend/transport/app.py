@@ -24,6 +24,7 @@ from auricle.frontend.capabilities import ServerCapabilities
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import SocketOrigins, address_of
 from auricle.frontend.transport.grpc.incoming import Methods
+from auricle.frontend.transport.hosts import ANY, AllowedHosts
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
 from auricle.process.metrics import Registry
@@ -48,7 +49,8 @@ class Services:
 
     `websockets` and `recordings` are by path; `rpc_methods` are for the gRPC server, which has
     its own port. `processors` returns the number of processors that can be called now.
-    `diagnose` makes a diagnosis, or raises RateLimited.
+    `diagnose` makes a diagnosis, or raises RateLimited. `hosts` are the names by which clients may
+    reach the server, see `AllowedHosts`.
     """
 
     models: tuple[str, ...]
@@ -61,6 +63,7 @@ class Services:
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     metrics_need_key: bool = False
+    hosts: tuple[str, ...] = (ANY,)
 
 
 def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAPI:
@@ -75,6 +78,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
             CORSMiddleware, allow_origins=cors_origins, allow_methods=["*"], allow_headers=["*"]
         )
     app.add_middleware(SocketOrigins, allowed=cors_origins)
+    app.add_middleware(AllowedHosts, names=services.hosts)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(AuricleError, _auricle_error)
     app.add_exception_handler(Exception, _unexpected_error)
