@@ -27,6 +27,11 @@ NO_TRANSLATOR = (
 _CODE = re.compile(PATTERN)
 
 
+def is_code(text: str) -> bool:
+    """Whether a text has the form of a language's code."""
+    return _CODE.fullmatch(text) is not None
+
+
 def check_targets(targets: Sequence[str], param: str) -> None:
     """Raise UnsupportedValue, naming `param`, unless these are codes of different languages."""
     if len(targets) > MOST_TARGETS:
@@ -34,7 +39,7 @@ def check_targets(targets: Sequence[str], param: str) -> None:
             f"{param} has {len(targets)} languages, at most {MOST_TARGETS} are allowed", param
         )
     for target in targets:
-        if not _CODE.match(target):
+        if not is_code(target):
             raise UnsupportedValue(
                 f"{param} {quoted(target)} is not an ISO 639-1 code, such as es", param
             )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from itertools import chain
 
 from prometheus_client import CollectorRegistry
 
-from auricle.annotation.translation.targets import PATTERN
+from auricle.annotation.translation.targets import is_code
 from auricle.config.settings import TranslateWorkerSettings
 from auricle.core.aio import with_timeout
 from auricle.core.errors import BadRequest, UnsupportedValue
@@ -48,7 +47,6 @@ class TranslateWorkerMetrics:
 _TOKENS_PER_TOKEN, _LEAST_TOKENS = 3, 16
 # Longer requests are rejected before they are tokenized, which would delay all others.
 _CHARACTERS_PER_TOKEN, _MOST_SENTENCES = 16, 16
-_CODE = re.compile(PATTERN)
 
 
 class TranslateWorker:
@@ -184,7 +182,7 @@ def longest(prompt: TranslationPrompt) -> int:
 
 
 def _check_language(code: str, known: tuple[str, ...], field: str, way: str) -> None:
-    if not _CODE.match(code):
+    if not is_code(code):
         raise UnsupportedValue(
             f"{field} is {quoted(code)}, expected an ISO 639-1 code such as es", field
         )

@@ -71,6 +71,7 @@ async def test_a_deployment_without_a_translator_refuses_sessions() -> None:
     ("fields", "param", "said"),
     [
         ({"translate": ["Spanish"]}, "translate", "'Spanish' is not an ISO 639-1 code"),
+        ({"translate": ["es", "es\n"]}, "translate", "is not an ISO 639-1 code"),
         ({"translate": ["es", "es"]}, "translate", "twice"),
         ({"translate": ["es", "de", "fr", "it", "pt"]}, "translate", "at most 4"),
         ({"translate": ["es"], "terms": {"de": {"a": "b"}}}, "terms", "nothing is translated"),

@@ -201,6 +201,7 @@ async def test_context_for_which_there_is_no_room_is_left_out(prompt: Translator
     [
         ({"target": "fr"}, UnsupportedValue, "does not translate into 'fr'; it does into es, de"),
         ({"target": "Spanish"}, UnsupportedValue, "expected an ISO 639-1 code such as es"),
+        ({"target": "es\n"}, UnsupportedValue, "expected an ISO 639-1 code such as es"),
         ({"source_language": "fr"}, UnsupportedValue, "does not translate from 'fr'"),
         ({"source_language": "es"}, BadRequest, "from 'es'"),
         ({"source": " \n"}, BadRequest, "the source is empty"),
