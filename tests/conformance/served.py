@@ -35,6 +35,7 @@ from auricle.protocol.sessions import (
     SessionEvent,
 )
 from auricle_testing.fakes import Processor
+from tests.fakes.clock import Ahead
 from tests.fakes.doors import PromptServer
 from tests.fakes.tcp_port import frontend
 from tests.fakes.transcript_bus import KeptBus
@@ -97,7 +98,8 @@ class Served:
             settings["keyless_tenant"] = TENANT
         self.bus = KeptBus()
         self.processor = FallibleProcessor()
-        self.frontend = frontend(self.bus, self.processor, grpc_port=0, **settings)
+        self.clock = Ahead()  # of admission
+        self.frontend = frontend(self.bus, self.processor, self.clock, grpc_port=0, **settings)
         self.admission = self.frontend.admission
         self.access = Access(KeyRing(keys))
         self.port = 0

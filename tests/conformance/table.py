@@ -186,6 +186,15 @@ client vanishes: within speech
   left | session client_gone | SOCKETS riva kserve wyoming
   left | session done | twilio audiosocket | callers hang up, and wait for no text
 
+place wanted: by a tenant with fewer sessions, after 30 s without speech
+  1013 overloaded | session overloaded | stream realtime translations listen flux vapi
+  1013 1013 | session overloaded | assemblyai
+  1013 | session overloaded | twilio
+  RESOURCE_EXHAUSTED overloaded | session overloaded | riva
+  OK overloaded | session overloaded | kserve
+  closed overloaded | session overloaded | wyoming
+  hung up | session overloaded | audiosocket
+
 key withdrawn: while a session runs
   1008 invalid_api_key | session invalid_api_key | stream realtime translations listen flux vapi
   1008 1008 | session invalid_api_key | assemblyai

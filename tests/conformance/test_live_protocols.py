@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from auricle.core.aio import cancelled
-from auricle.core.errors import WorkerUnavailable
+from auricle.core.errors import Overloaded, WorkerUnavailable
 from auricle.frontend.transport.access.keys import ApiKey, new_key
+from auricle.load.fairness import SILENT_SECONDS
 from auricle.protocol.sessions import Failed
 from tests.conformance.clients import CLIENTS, LOUD, QUIET, Ending, LiveClient
 from tests.conformance.served import TENANT, Served, soon
@@ -161,6 +162,31 @@ async def key_is_withdrawn(client: LiveClient) -> None:
     client.served.access.replace([OTHER])
 
 
+async def place_is_wanted(client: LiveClient) -> None:
+    """Another tenant wants the only place, and gets it after half a minute without speech."""
+    served = client.served
+
+    def lost() -> bool:
+        try:
+            with served.admission.slot("globex"):
+                return True
+        except Overloaded:
+            return False
+
+    await speaks(client)
+    served.clock.seconds += SILENT_SECONDS - 1
+    await client.speak(LOUD)
+    await soon(lambda: served.heard_seconds > 1.5)
+    served.clock.seconds += SILENT_SECONDS - 1
+    assert not lost()
+
+    def lost_in_time() -> bool:
+        served.clock.seconds += 1  # the last text may still come, and counts as speech does
+        return lost()
+
+    await soon(lost_in_time)
+
+
 @dataclass(frozen=True)
 class Behaviour:
     """`act` performs the behaviour up to the point where only the session's end is left to read.
@@ -214,6 +240,9 @@ BEHAVIOURS = {
     "processor fails": Behaviour(processor_fails, has_detail=True),
     "unforeseen error": Behaviour(unforeseen, has_detail=True),
     "client vanishes": Behaviour(vanishes, gone=True),
+    "place wanted": Behaviour(
+        place_is_wanted, {"max_sessions": 1}, keys=[KEY, OTHER], secret=SECRET
+    ),
     "key withdrawn": Behaviour(key_is_withdrawn, keys=[KEY], secret=SECRET),
 }
 # The wait of a session for another processor, and for its key's audio rate.

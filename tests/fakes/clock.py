@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 
@@ -15,3 +16,13 @@ class Clock:
     def __call__(self) -> float:
         self.now += self.step
         return self.now
+
+
+@dataclass
+class Ahead:
+    """The real time, and the seconds that a test adds to it."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.seconds

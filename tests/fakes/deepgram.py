@@ -23,6 +23,7 @@ from auricle.frontend.protocols.deepgram.live import listen_protocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 from tests.fakes.front import Front
+from tests.fakes.place import HeldPlace
 
 AUDIO = "encoding=linear16&sample_rate=16000"
 FINALIZE, CLOSE = '{"type": "Finalize"}', '{"type": "CloseStream"}'
@@ -30,7 +31,7 @@ LOUD = np.full(16_000, 8_000, "<i2").tobytes()
 QUIET = bytes(32_000)
 
 
-class Client:
+class Client(HeldPlace):
     """One connection's client: it sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
@@ -38,6 +39,7 @@ class Client:
     client = SimpleNamespace(key=ANYONE, tenant="default")
 
     def __init__(self, query: str, *messages: str | bytes) -> None:
+        super().__init__()
         self.query_string = query
         self._messages = list(messages)
         self.sent: list[dict[str, Any]] = []

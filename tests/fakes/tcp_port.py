@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -35,7 +36,10 @@ class _Absent:
 
 
 def frontend(
-    bus: TranscriptBus | None = None, processor: Processor | None = None, **settings: Any
+    bus: TranscriptBus | None = None,
+    processor: Processor | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **settings: Any,
 ) -> Frontend:
     """A frontend with a processor, by default one that has text for any loud audio at once."""
     made, called = FrontendSettings(**settings), cast(Any, processor or Processor())
@@ -47,6 +51,7 @@ def frontend(
         SessionAdmission(
             cast(Any, SimpleNamespace(admit=_Absent(), loads=SimpleNamespace(staying=list))),
             made.max_sessions,
+            clock,
         ),
         InstantDetector(),
         bus or NoBus(),

@@ -141,10 +141,12 @@ class Frontend:
         if wanted and self.turns is None:
             raise UnsupportedValue(NO_TURN_MODEL, param)
 
-    @property
-    def turn_probability(self) -> TurnProbability | None:
-        """Returns the probability that a turn is over; None without a turn model."""
-        return None if self.turns is None else self.turns.probability
+    def turn_probability(self, client: str) -> TurnProbability | None:
+        """Return what computes the probability that a turn is over, for a session of this client.
+
+        None without a turn model.
+        """
+        return None if self.turns is None else partial(self.turns.probability, client)
 
     def lead(self, late_seconds: float = 0.0) -> Lead:
         """Return a client's lead over real time; it may be `late_seconds` further ahead."""

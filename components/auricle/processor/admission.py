@@ -12,9 +12,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 
-from auricle.core.errors import Overloaded
+from auricle.core.errors import AuricleError, Overloaded
 from auricle.load.chunk_load import TAIL_SECONDS, ChunkLoad, Tail
+from auricle.load.fairness import SILENT_SECONDS, share_of, slot_preempted
 from auricle.protocol.sessions import ADMISSION_SECONDS
 
 _MOST_EVENTS = 50_000
@@ -84,6 +86,14 @@ class FairShares:
     def __init__(self) -> None:
         self._has: Counter[Party] = Counter()
         self._kept: dict[Party, float] = {}  # until when
+
+    def of(self, party: Party) -> int:
+        """The number of live sessions of a party."""
+        return self._has[party]
+
+    def above(self, number: int, priority: int) -> bool:
+        """Whether a party of at most this `priority` has more than `number` sessions."""
+        return any(n > number for party, n in self._has.items() if party.priority <= priority)
 
     def begin(self, party: Party) -> None:
         self._has[party] += 1
@@ -252,9 +262,15 @@ _MOST_OF_CLIENT = 64
 _UNKNOWN = Party("")
 
 
+# Ends a session with the error.
+End = Callable[[AuricleError], None]
+
+
 @dataclass
 class _Live:
     speaking: Callable[[], bool]
+    end: End | None
+    party: Party
     spoke_at: float  # or when it began
     has_spoken: bool = False
 
@@ -294,18 +310,26 @@ class Admission:
             raise Overloaded(f"all {self._most} sessions are in use; try again")
 
     @contextmanager
-    def live(self, name: str, speaking: Callable[[], bool] = lambda: True) -> Iterator[None]:
-        """Count a live session, which may have been admitted as `name`, while the block runs."""
+    def live(
+        self, name: str, speaking: Callable[[], bool] = lambda: True, end: End | None = None
+    ) -> Iterator[None]:
+        """Count a live session, which may have been admitted as `name`, while the block runs.
+
+        A client with fewer sessions may get its place while it is silent; `end` is then called.
+        """
         _, party = self._admitted.pop(name, (0.0, _UNKNOWN))
         key = object()
-        self._live[key] = _Live(speaking, self._clock())
+        self._live[key] = _Live(speaking, end, party, self._clock())
         self._shares.begin(party)
         self._count()
         try:
             yield
         finally:
-            del self._live[key]
-            self._shares.end(party)
+            self._gone(key)
+
+    def _gone(self, key: object) -> None:
+        if (session := self._live.pop(key, None)) is not None:
+            self._shares.end(session.party)
             self._count()
 
     def withdraw(self, name: str) -> None:
@@ -313,22 +337,62 @@ class Admission:
         self._admitted.pop(name, None)
 
     def admit(
-        self, name: str, client: str = "", *, priority: int = 0, resumes: bool = False
+        self,
+        name: str,
+        client: str = "",
+        *,
+        priority: int = 0,
+        resumes: bool = False,
+        others: bool = False,
+        bounded: bool = False,
     ) -> None:
         """Admit one more live session of `client`; one that `resumes` if only there is room.
 
-        Raises Overloaded with the reason and a retry time.
+        If there are `others` and the client is not `bounded` by a number of its own, it may have
+        its share of all sessions only. Raises Overloaded with the reason and a retry time.
         """
         self.observe()
         now, party = self._clock(), Party(client, priority)
         expected = self._expected(now, client)
+        own = self._shares.of(party) + sum(p == party for _, p in self._admitted.values())
+        if others and not bounded and own >= share_of(self._most):
+            raise Overloaded(
+                f"{own} of the {self._most} sessions are this client's, which is its share",
+                _SHORTEST_RETRY_SECONDS,
+            )
+        if len(self._live) + expected >= self._most:
+            self._end_silent(now, own)
         self.check_room(len(self._live) + expected)
         taken = self._active + expected + self._shares.kept_from(party, now)
         # One session on an empty machine is always admitted: it delays no other.
-        if not resumes and taken >= max(1, self.limit):
+        owed = others and not own and self._owed(party, taken)
+        if not resumes and not owed and taken >= max(1, self.limit):
             raise self._refused(party)
         self._shares.taken(party)
         self._admitted[name] = (now, party)
+
+    def _owed(self, party: Party, taken: int) -> bool:
+        """Whether the first session of `party` is admitted beyond the limit.
+
+        It is if another party has more than its share, because who speaks is never ended. The limit
+        itself is not divided: it would not grow while sessions leave an eighth of it unused.
+        """
+        share = share_of(self.limit)
+        return taken < 2 * self.limit - share and self._shares.above(share, party.priority)
+
+    def _end_silent(self, now: float, own: int) -> None:
+        """End the longest silent session of the party with most, if that has more than `own`."""
+        silent = [
+            (self._shares.of(session.party), now - session.spoke_at, key, session.end)
+            for key, session in self._live.items()
+            if session.end is not None
+            and session.party != _UNKNOWN
+            and session.spoke_at <= now - SILENT_SECONDS
+        ]
+        most, _, key, end = max(silent, key=itemgetter(0, 1), default=(0, 0.0, None, None))
+        if most > own and end is not None:
+            self._gone(key)
+            end(slot_preempted())
 
     @property
     def limit(self) -> int:

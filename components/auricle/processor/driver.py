@@ -325,6 +325,11 @@ class SessionDriver:
         self._changed.set()
         return self._accepted()
 
+    def fail(self, error: AuricleError) -> None:
+        """End the session with `error`."""
+        self.session.failed(error)
+        self._changed.set()
+
     def hand_over(self) -> None:
         """Stop before the next decode, so that another processor continues the session."""
         self.session.hand_over()

@@ -212,6 +212,8 @@ class ProcessorService:
                 request.client,
                 priority=request.priority,
                 resumes=request.resumes,
+                others=request.others,
+                bounded=request.bounded,
             )
         except Overloaded:
             self._metrics.refused.inc()
@@ -265,7 +267,7 @@ class ProcessorService:
         live = (
             nullcontext()
             if request.background
-            else self._admission.live(request.admission, lambda: driver.speaking)
+            else self._admission.live(request.admission, lambda: driver.speaking, driver.fail)
         )
         try:
             with live, ExitStack() as demand:

@@ -46,7 +46,9 @@ class AdmitSession(msgspec.Struct, frozen=True, tag=True):
     for `ADMISSION_SECONDS`, unless it is opened as `admission` or withdrawn before. `client`
     identifies the client: its sessions that have not begun hardly block other clients, and a client
     with many sessions yields to others of the same or a higher `priority`. A session that `resumes`
-    was admitted before: only a processor without free slots rejects it.
+    was admitted before: only a processor without free slots rejects it. `others`: there are
+    further tenants; then this one may have its share of the places only, unless it is `bounded` by
+    a number of its own.
     """
 
     tenant: str
@@ -54,6 +56,8 @@ class AdmitSession(msgspec.Struct, frozen=True, tag=True):
     client: str = ""
     resumes: bool = False
     priority: int = 0
+    others: bool = False
+    bounded: bool = False
 
 
 class Admitted(msgspec.Struct, frozen=True, tag=True):

@@ -5,8 +5,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from auricle.core.errors import Overloaded
+from auricle.core.errors import AuricleError, Overloaded
 from auricle.load.chunk_load import ChunkLoad, Tail
+from auricle.load.fairness import SILENT_SECONDS
 from auricle.processor.admission import KEPT_SECONDS, AdaptiveLimit, Admission
 from tests.fakes.clock import Clock
 
@@ -38,13 +39,22 @@ class Door:
         self.admission = Admission(most, self.load, limit, self.clock)
         self.sessions = ExitStack()
         self.talking = True
+        self.ended: list[tuple[str, AuricleError]] = []  # for the sake of others
 
-    def begin(self, client: str = "", *, speaking: bool = True, priority: int = 0) -> ExitStack:
+    def begin(
+        self, client: str = "", *, speaking: bool = True, priority: int = 0, others: bool = False
+    ) -> ExitStack:
         """One client is admitted and begins; closing the result ends it. Raises Overloaded."""
         name = uuid.uuid4().hex
-        self.admission.admit(name, client, priority=priority)
+        self.admission.admit(name, client, priority=priority, others=others)
         session = self.sessions.enter_context(ExitStack())
-        session.enter_context(self.admission.live(name, lambda: speaking and self.talking))
+        session.enter_context(
+            self.admission.live(
+                name,
+                lambda: speaking and self.talking,
+                lambda error: self.ended.append((client, error)),
+            )
+        )
         return session
 
     def crowd(self, size: int, client: str = "") -> int:
@@ -295,3 +305,74 @@ def test_a_higher_priority_comes_first() -> None:
     sessions[0].close()
     assert door.crowd(1, "normal") == 0
     door.begin("high", priority=1)
+
+
+@pytest.mark.parametrize("limit", [None, Carries(99)])
+def test_a_silent_session_is_ended_for_a_client_with_fewer(limit: AdaptiveLimit | None) -> None:
+    door = Door(limit, most=4)
+    for _ in range(3):
+        door.begin("idle", speaking=False)
+    door.begin("speaker")
+    door.pass_seconds(SILENT_SECONDS - 1)
+    with pytest.raises(Overloaded, match="all 4 sessions are in use"):
+        door.begin("other")
+    assert not door.ended
+    door.pass_seconds(1)
+    with pytest.raises(Overloaded):
+        door.begin("idle")
+    assert door.crowd(9, "other") == 2  # then it has more
+    assert [(client, error.code) for client, error in door.ended] == [("idle", "overloaded")] * 2
+    assert door.crowd(9, "third") == 1
+    assert [client for client, _ in door.ended] == ["idle"] * 3
+    assert door.crowd(9, "fourth") == 0  # only those are left who speak or have just begun
+
+
+def test_a_session_that_was_ended_for_another_counts_no_longer_and_ends_once() -> None:
+    door = Door(None, most=2)
+    first = door.begin("idle", speaking=False)
+    door.begin("idle", speaking=False)
+    door.pass_seconds(SILENT_SECONDS)
+    door.begin("other")
+    first.close()
+    door.sessions.close()
+    assert door.crowd(5, "other") == 2
+
+
+def test_a_tenant_has_its_share_of_the_sessions_or_the_number_of_its_key() -> None:
+    door = Door(None, most=16)
+    for _ in range(14):
+        door.begin("busy", others=True)
+    with pytest.raises(Overloaded, match="14 of the 16 sessions are this client's"):
+        door.begin("busy", others=True)
+    door.admission.admit("another", "other", others=True)
+    door.admission.admit("own number", "busy", others=True, bounded=True)
+
+
+def test_the_first_session_of_a_tenant_is_admitted_beyond_what_another_one_fills() -> None:
+    door = Door(Carries(16))
+    for _ in range(16):
+        door.begin("busy", others=True)
+    assert retry_after(door, "address") == 2.0  # no key
+    door.begin("first", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("first", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("low", priority=-1, others=True)
+    door.begin("second", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("third", others=True)
+
+
+def test_nobody_is_owed_a_place_while_text_is_late_or_no_tenant_has_more_than_its_share() -> None:
+    carries = Carries(16)
+    door = Door(carries)
+    for number in range(16):
+        door.begin(f"tenant {number}", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("another", others=True)
+    door.sessions.close()
+    for _ in range(16):
+        door.begin("busy", others=True)
+    carries.sessions = 0
+    with pytest.raises(Overloaded):
+        door.begin("another", others=True)

@@ -21,6 +21,7 @@ from auricle.audio.pcm import Int16
 from auricle.audio.turn_model import SmartTurn
 from auricle.core.aio import with_timeout
 from auricle.core.errors import SettingsError
+from auricle.core.fair_slots import FairSlots
 
 # The model runs at the first frame of voice activity (32 ms) at which a pause is this long.
 LOOK_MS: Final = 200
@@ -86,6 +87,8 @@ WAITS: Final[Mapping[str, TurnWait]] = {
 # One run of the model takes 60 ms of one core. A session that waits for longer than this fails with
 # `deadline_exceeded`, because it could not process its audio in real time any more.
 _DEADLINE_SECONDS = 30.0
+# Sessions of one client that wait; more could not be served within the deadline.
+_MOST_WAITING = 10_000
 
 
 class TurnModel(Protocol):
@@ -113,13 +116,14 @@ class TurnDetector:
     """Runs the turn model for all sessions of this frontend, off the event loop.
 
     A session waits for each result before it continues, so the queue has one entry of each session
-    at most. Use it on one event loop.
+    at most. Clients take turns, however many sessions each has. Use it on one event loop.
     """
 
     def __init__(self, model: Callable[[], TurnModel], threads: int) -> None:
         """`load` calls `model` in a thread."""
         self._new_model = model
         self._threads = ThreadPoolExecutor(threads, "turns")
+        self._slots = FairSlots(threads, per_owner=threads, max_waiting=_MOST_WAITING)
         self._model: TurnModel | None = None
 
     async def load(self) -> None:
@@ -127,16 +131,19 @@ class TurnDetector:
         loop = asyncio.get_running_loop()
         self._model = await loop.run_in_executor(self._threads, self._new_model)
 
-    async def probability(self, pcm: Int16) -> float:
+    async def probability(self, client: str, pcm: Int16) -> float:
         """Return the probability (0 to 1) that the turn which ends with `pcm` (n,) is over.
 
-        Raises DeadlineExceeded after 30 s.
+        `client` is whose session it is. Raises DeadlineExceeded after 30 s.
         """
+        return await with_timeout(_DEADLINE_SECONDS, self._run(client, pcm), "turn detection")
+
+    async def _run(self, client: str, pcm: Int16) -> float:
         if self._model is None:
             raise RuntimeError("load() comes before probability()")
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, self._model.probability, pcm)
-        return await with_timeout(_DEADLINE_SECONDS, running, "turn detection")
+        async with self._slots.slot(client):
+            return await loop.run_in_executor(self._threads, self._model.probability, pcm)
 
     def close(self) -> None:
         """Stop. Waiting calls are cancelled."""

@@ -22,7 +22,7 @@ from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.disconnect import ClientDisconnected, ProtocolViolation
 from auricle.frontend.transport.in_band_auth import InBandAuthProtocol, InBandAuthSocket
-from auricle.frontend.transport.live_sessions import Record
+from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.request_errors import json_fault
 
 CAPABILITIES = ProtocolCapabilities(
@@ -178,11 +178,16 @@ async def _serve(frontend: Frontend, access: Access, socket: InBandAuthSocket) -
     client = _client(access, call, socket)
     live = frontend.live_sessions
     channels: dict[str, TextChannel] = {}
+    first: LiveSession | None = None
     async with AsyncExitStack() as sessions:
         for track in call.tracks:
             session = await sessions.enter_async_context(
                 live.session(Record(NAME, socket.address), client, socket.host)
             )
+            if first is None:
+                first = session
+            else:
+                session.belongs_to(first)
             options = ChannelOptions(
                 sample_rate=SAMPLE_RATE,
                 encoding=ENCODING,

@@ -141,7 +141,9 @@ async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
     async with AsyncExitStack() as further:
         for _ in range(1, start.channels):
             another = live.session(Record(NAME), socket.client, socket.fairness_key)
-            sessions.append(await further.enter_async_context(another))
+            session = await further.enter_async_context(another)
+            session.belongs_to(socket)
+            sessions.append(session)
         audio = ChannelOptions(
             sample_rate=start.sample_rate,
             language=options.language or None,

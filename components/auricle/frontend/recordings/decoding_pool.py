@@ -33,6 +33,7 @@ from auricle.core.errors import (
     WorkerUnavailable,
     from_code,
 )
+from auricle.core.fair_slots import FairSlots
 from auricle.frontend.recordings.decoding_process import (
     Confined,
     DecodingFailed,
@@ -44,7 +45,6 @@ from auricle.frontend.recordings.decoding_process import (
     RecordingDecoder,
     work_in_process,
 )
-from auricle.frontend.recordings.fair_slots import FairSlots
 from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
 from auricle.frontend.recordings.sandbox import ProcessLimits
 

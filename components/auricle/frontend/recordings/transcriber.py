@@ -17,6 +17,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.recording import RecordingLimits
 from auricle.audio.segmentation import SegmentLimits
 from auricle.core.aio import cancelled
+from auricle.core.fair_slots import FairSlots
 from auricle.frontend.audio.chunks import AudioChunk
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.frontend import Frontend
@@ -35,7 +36,6 @@ from auricle.frontend.recordings.annotations import (
 )
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import DecodingJob, EndOfRecording, Output
-from auricle.frontend.recordings.fair_slots import FairSlots
 from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
 from auricle.frontend.recordings.sandbox import ProcessLimits
 from auricle.process.tracing import NO_TRACE

@@ -92,7 +92,10 @@ class AudioIntake(Generic[AnyIngest]):
         await self._time_slice.yield_if_expired()
 
     async def _process(self) -> None:
-        await self.deliver(await self._frontend.listened(self.ingest, self._live_session.trace))
+        events = await self._frontend.listened(self.ingest, self._live_session.trace)
+        if any(isinstance(event, AudioChunk | FeatureChunk) for event in events):
+            self._live_session.spoke()
+        await self.deliver(events)
         await self._charge()
         await self._time_slice.yield_if_expired()
 
@@ -186,7 +189,12 @@ class Channel(AudioIntake[AnyIngest]):
 
     async def run(self) -> None:
         """Send audio to the processor and take its events; see `ProcessorLink.run`."""
-        await self._link.run(self.on_event)
+        await self._link.run(self._on_event)
+
+    async def _on_event(self, event: SessionEvent) -> None:
+        if isinstance(event, Text):
+            self._live_session.spoke()  # audio that was sent early still gets its text
+        await self.on_event(event)
 
 
 class TextChannel(Channel[Ingest]):
@@ -227,7 +235,8 @@ class TextChannel(Channel[Ingest]):
             part=options.part,
             lead=frontend.lead(),
         )
-        ingest = _ingest(frontend, options, BEGIN, options.silence)
+        self._client = live_session.fairness_key
+        ingest = _ingest(frontend, self._client, options, BEGIN, options.silence)
         super().__init__(frontend, live_session, ingest, link)
 
     async def listen_anew(self, silence: Silence | None) -> int:
@@ -235,7 +244,7 @@ class TextChannel(Channel[Ingest]):
         await self.end_speech()
         at = self.total_samples
         start = AudioCheckpoint(at, at, at)
-        self.follow_with(_ingest(self._frontend, self._options, start, silence))
+        self.follow_with(_ingest(self._frontend, self._client, self._options, start, silence))
         return at
 
     async def emit(self, event: Text) -> None:
@@ -269,7 +278,11 @@ class TextChannel(Channel[Ingest]):
 
 
 def _ingest(
-    frontend: Frontend, options: ChannelOptions, start: AudioCheckpoint, silence: Silence | None
+    frontend: Frontend,
+    client: str,
+    options: ChannelOptions,
+    start: AudioCheckpoint,
+    silence: Silence | None,
 ) -> Ingest:
     turns = silence if isinstance(silence, TurnWait) else None
     silence_ms = None if isinstance(silence, TurnWait) else silence
@@ -281,7 +294,7 @@ def _ingest(
         frontend.detector,
         endpointing,
         start=start,
-        turn_probability=frontend.turn_probability,
+        turn_probability=frontend.turn_probability(client),
     )
 
 

@@ -12,10 +12,17 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import Interrupted
-from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
+from auricle.core.aio import Interrupted, with_timeout
+from auricle.core.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    Overloaded,
+    RateLimited,
+    WorkerUnavailable,
+)
 from auricle.frontend.link.processor_link import ProcessorEndpoints
 from auricle.frontend.transport.slots import SessionSlot, SessionSlots
+from auricle.load.fairness import share_of
 from auricle.protocol.sessions import (
     ADMISSION_SECONDS,
     AdmitSession,
@@ -27,6 +34,9 @@ from auricle.protocol.sessions import (
 T = TypeVar("T")
 _ANSWER_SECONDS = 2.0
 _RECONNECT_SECONDS = 1.0
+_SHARE_RETRY_SECONDS = 5.0
+# A session whose slot was taken away leaves its processor within this time.
+_LEAVING_SECONDS = 2.0
 _PROCESSORS_ASKED = 3  # processors asked before a client is refused: they share the same workers
 
 
@@ -72,7 +82,7 @@ class SessionAdmission:
         self._recordings_deadline = math.inf
         self._interrupts: set[Callable[[], None]] = set()
         self._recordings = 0
-        self._slots = SessionSlots(max_sessions)
+        self._slots = SessionSlots(max_sessions, clock)
 
     def begin_drain(self, seconds: float, recording_seconds: float | None = None) -> int:
         """Stop admission, and return how many sessions and recordings are still open.
@@ -116,14 +126,21 @@ class SessionAdmission:
         return None
 
     @contextmanager
-    def slot(self, client: str) -> Iterator[SessionSlot]:
+    def slot(self, client: str, *, shared: bool = False) -> Iterator[SessionSlot]:
         """Count a live session of `client` while the block runs; yields its slot.
 
-        The slot can be taken away, for the sake of another client, until it is confirmed.
-        Raises Overloaded if full or draining.
+        The slot can be taken away for the sake of another client: see `SessionSlots`. With `shared`
+        the client may hold only its share of all slots. Raises Overloaded if full or draining,
+        RateLimited beyond the share.
         """
         if self.draining:
             raise shutting_down()
+        if shared and self._slots.held(client) >= (share := share_of(self._slots.limit)):
+            raise RateLimited(
+                f"this API key has {share} live sessions open, its share of the "
+                f"{self._slots.limit} that this server has for all keys; end one first",
+                _SHARE_RETRY_SECONDS,
+            )
         slot = self._slots.take(client)
         if slot is None:
             raise Overloaded(f"all {self._slots.limit} sessions are in use")
@@ -170,20 +187,32 @@ class SessionAdmission:
 
     @asynccontextmanager
     async def admitted(
-        self, tenant: str, name: str, slot: SessionSlot, *, resumes: bool = False, priority: int = 0
+        self,
+        tenant: str,
+        name: str,
+        slot: SessionSlot,
+        *,
+        resumes: bool = False,
+        priority: int = 0,
+        others: bool = False,
+        bounded: bool = False,
     ) -> AsyncIterator[None]:
         """Ask processors to admit the live session `name`, which lasts as long as the block.
 
         One that `resumes` was admitted before; the load does not keep it out. Others come in
-        the order of their `priority`, highest first.
+        the order of their `priority`, highest first. For `others` and `bounded` see
+        `AdmitSession`.
 
         Raises Overloaded if a processor refused and none admitted the session. If none answers
         within its deadline, the session is admitted, and waits for a processor. The slot and
         the admission are returned as soon as the block ends, so that clients that connect briefly
         do not occupy capacity.
         """
+        if slot.instead_of is not None:  # it has the place that this session is to get
+            with suppress(DeadlineExceeded):
+                await with_timeout(_LEAVING_SECONDS, slot.instead_of.gone.wait(), "leaving")
         instance = await self._admitting(
-            AdmitSession(tenant, name, _opaque(slot.client), resumes, priority)
+            AdmitSession(tenant, name, _opaque(slot.client), resumes, priority, others, bounded)
         )
         expected_until = self._clock() + ADMISSION_SECONDS
         try:

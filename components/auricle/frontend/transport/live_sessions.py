@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypeVar
 
 from auricle.core.aio import first_failure_or, outcome_of
@@ -21,6 +22,7 @@ from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.session_log import log_ended, log_refused
 from auricle.frontend.transport.slots import SessionSlot
+from auricle.load.fairness import slot_preempted
 from auricle.process.logs import about
 from auricle.process.tracing import NO_TRACE, Tracer
 
@@ -64,11 +66,32 @@ class Record:
 
 
 class LiveSession:
-    """One session that was let in. Call its methods on the event loop."""
+    """One session that was let in. Call its methods on the event loop.
 
-    def __init__(self, client: ClientAccount, record: Record) -> None:
+    `slots` are its places, and the places of its call's other sessions, see `belongs_to`.
+    """
+
+    def __init__(
+        self, client: ClientAccount, record: Record, slots: Sequence[SessionSlot] = ()
+    ) -> None:
         self.client = client
         self.record = record
+        self.slots = list(slots)
+
+    @property
+    def fairness_key(self) -> str:
+        """The name under which the client shares capacity: the tenant, or without keys the host."""
+        return self.slots[0].client if self.slots else self.client.tenant
+
+    def belongs_to(self, call: LiveSession) -> None:
+        """This is a further channel of `call`: speech in one protects the places of both."""
+        call.slots += self.slots
+        self.slots = call.slots
+
+    def spoke(self) -> None:
+        """There is speech, so no other client gets this session's place."""
+        for slot in self.slots:
+            slot.spoke()
 
     @property
     def session(self) -> str:
@@ -111,8 +134,8 @@ class LiveSessions:
         with self.recorded(record):
             async with self.admitted(record, client, client.fairness_key(host)) as (slot,):
                 slot.confirm()  # its client has begun
-                async with self.running(record, client):
-                    yield LiveSession(client, record)
+                async with self.running(record, client, [slot]):
+                    yield LiveSession(client, record, [slot])
 
     @asynccontextmanager
     async def admitted(
@@ -130,35 +153,48 @@ class LiveSessions:
         load. `fairness_key` is whom they count for among others. Call it within `recorded`. Raises
         RateLimited or Overloaded.
         """
-        record.tenant = client.tenant
+        record.tenant, bounded = client.tenant, client.key.max_sessions is not None
         async with AsyncExitStack() as held:
             slots = []
             for name in (record.name, *more):
                 held.enter_context(self._key_limits.one(client))
-                slot = held.enter_context(self._admission.slot(fairness_key))
-                await held.enter_async_context(
-                    self._admission.admitted(
-                        client.tenant, name, slot, resumes=resumes, priority=client.key.rank
-                    )
+                slot = held.enter_context(
+                    self._admission.slot(fairness_key, shared=client.others and not bounded)
                 )
+                admitted = self._admission.admitted(
+                    *(client.tenant, name, slot),
+                    resumes=resumes,
+                    priority=client.key.rank,
+                    others=client.others,
+                    bounded=bounded,
+                )
+                await held.enter_async_context(admitted)
                 slots.append(slot)
             yield slots
 
     @asynccontextmanager
     async def running(
-        self, record: Record, client: ClientAccount, sessions: int = 1
+        self, record: Record, client: ClientAccount, slots: Sequence[SessionSlot]
     ) -> AsyncGenerator[None, None]:
         """Count and trace a session that was admitted while the block runs, and log its end.
 
-        It counts as `sessions` sessions of its key. Raises RateLimited beyond the key's limit.
+        Each of its `slots` counts as a session of its key. Raises RateLimited beyond the key's
+        limit, and Overloaded once one of the slots goes to another client.
         """
         with self.recorded(record):
-            async with AsyncExitStack() as counted:
-                for _ in range(sessions):
-                    await counted.enter_async_context(client.session("live"))
-                record.began = True
-                with self._traced(record):
-                    yield
+            try:
+                async with AsyncExitStack() as counted:
+                    for slot in slots:
+                        stay = await counted.enter_async_context(client.session("live"))
+                        slot.on_preempted(partial(stay.end, slot_preempted()))
+                        if slot.preempted:
+                            raise slot_preempted()
+                    record.began = True
+                    with self._traced(record):
+                        yield
+            finally:
+                for slot in slots:
+                    slot.leave()
 
     async def recording(
         self, record: Record, client: ClientAccount, answer: Callable[[], Awaitable[T]]

@@ -1,48 +1,62 @@
-"""Bounded numbers of things that clients hold, shared fairly between clients. Pure.
+"""Bounded numbers of things that clients hold, shared fairly between clients. No I/O.
 
 A client is a tenant if API keys are configured, otherwise an address: see `addresses.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-from auricle.core.errors import Overloaded, RateLimited
+from auricle.core.errors import RateLimited
+from auricle.load.fairness import SILENT_SECONDS
 
 _MOST_CLIENTS = 10_000
 
 
-def slot_preempted() -> Overloaded:
-    """Return the error for a client whose slot went to another client."""
-    return Overloaded(
-        "session slot released: no audio arrived while other clients were waiting; try again"
-    )
-
-
 class SessionSlot:
-    """One client's place in `SessionSlots`."""
+    """One client's place in `SessionSlots`.
 
-    def __init__(self, slots: SessionSlots, client: str) -> None:
+    `instead_of` is the slot that was taken away for this one, if any; `gone` is set once the
+    session that had it has ended.
+    """
+
+    def __init__(self, slots: SessionSlots, client: str, instead_of: SessionSlot | None) -> None:
         self.client = client
+        self.instead_of = instead_of
         self.preempted = False
+        self.gone = asyncio.Event()
+        self.spoke_at = 0.0
         self._slots = slots
-        self._on_preempted: Callable[[], None] | None = None
+        self._on_preempted: Callable[[], object] | None = None
         self._left = False
 
-    def on_preempted(self, callback: Callable[[], None]) -> None:
+    def on_preempted(self, callback: Callable[[], object]) -> None:
         """Call `callback` when the slot is taken away."""
         self._on_preempted = callback
 
     def confirm(self) -> None:
-        """Protect this slot from preemption."""
-        if not self.preempted:
+        """The session has begun; from now on only long silence lets others have the slot."""
+        if not self.preempted and not self._left:
             self._slots.confirm(self)
+
+    def spoke(self) -> None:
+        """There is speech; this protects the slot for `SILENT_SECONDS`."""
+        if not self.preempted and not self._left:
+            self._slots.spoke(self)
+
+    def leave(self) -> None:
+        """The session has ended; its client may still receive the reason."""
+        self._on_preempted = None
+        self.gone.set()
 
     def release(self) -> None:
         """Give the slot back, unless it was taken away or given back before."""
+        self.leave()
         if not self.preempted and not self._left:
             self._left = True
             self._slots.release(self)
@@ -54,51 +68,88 @@ class SessionSlot:
             self._on_preempted()
 
 
+@dataclass
+class _Places:
+    """One client's slots: `waiting` have not begun, in the order of their arrival; `begun` are in
+    the order of their latest speech."""
+
+    waiting: dict[SessionSlot, None] = field(default_factory=dict)
+    begun: dict[SessionSlot, None] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self.begun)
+
+
 class SessionSlots:
     """At most `limit` slots. If all are taken, a newcomer may get one of the greediest client.
 
-    Only a slot that was not confirmed can be taken away, and only from a client that then
-    still has at least as many unconfirmed slots as the newcomer. So however many slots one
-    client takes, another gets one too.
+    A slot that was not confirmed can be taken away from a client that then still has at least as
+    many of these as the newcomer. So however many slots one client takes, another gets one too.
+    A confirmed one without speech for `SILENT_SECONDS` can be taken away from a client that has
+    more slots than the newcomer.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
         self.taken = 0
-        self._unconfirmed: dict[str, dict[SessionSlot, None]] = {}  # in order of their arrival
+        self._clock = clock
+        self._clients: dict[str, _Places] = {}
 
     def take(self, client: str) -> SessionSlot | None:
         """Return a slot, or None if there is none for this client. The caller must `release` it."""
-        if self.taken >= self.limit and not self._taken_from_another(client):
-            return None
-        slot = SessionSlot(self, client)
+        other: SessionSlot | None = None
+        if self.taken >= self.limit:
+            other = self._unbegun_of_another(client) or self._silent_of_another(client)
+            if other is None:
+                return None
+            self.release(other)
+            other.preempt()
+        slot = SessionSlot(self, client, other)
         self.taken += 1
-        self._unconfirmed.setdefault(client, {})[slot] = None
+        self._clients.setdefault(client, _Places()).waiting[slot] = None
         return slot
+
+    def held(self, client: str) -> int:
+        """The number of slots of one client."""
+        return len(self._clients.get(client, ()))
 
     def confirm(self, slot: SessionSlot) -> None:
         """`SessionSlot.confirm` calls this."""
-        self._forget(slot)
+        if slot in self._clients[slot.client].waiting:
+            self.spoke(slot)
+
+    def spoke(self, slot: SessionSlot) -> None:
+        """`SessionSlot.spoke` calls this."""
+        places = self._clients[slot.client]
+        places.waiting.pop(slot, None)
+        places.begun.pop(slot, None)
+        places.begun[slot] = None
+        slot.spoke_at = self._clock()
 
     def release(self, slot: SessionSlot) -> None:
         """`SessionSlot.release` calls this."""
-        self._forget(slot)
+        places = self._clients[slot.client]
+        places.waiting.pop(slot, None)
+        places.begun.pop(slot, None)
+        if not places:
+            del self._clients[slot.client]
         self.taken -= 1
 
-    def _forget(self, slot: SessionSlot) -> None:
-        slots = self._unconfirmed.get(slot.client, {})
-        slots.pop(slot, None)
-        if not slots:
-            self._unconfirmed.pop(slot.client, None)
+    def _unbegun_of_another(self, client: str) -> SessionSlot | None:
+        own = len(self._clients[client].waiting) if client in self._clients else 0
+        greediest = max((p.waiting for p in self._clients.values()), key=len, default={})
+        if len(greediest) < own + 2:
+            return None
+        return next(reversed(greediest))  # it has lost least
 
-    def _taken_from_another(self, client: str) -> bool:
-        greediest = max(self._unconfirmed.values(), key=len, default={})
-        if len(greediest) < len(self._unconfirmed.get(client, ())) + 2:
-            return False
-        newest = next(reversed(greediest))  # it has lost least
-        self.release(newest)
-        newest.preempt()
-        return True
+    def _silent_of_another(self, client: str) -> SessionSlot | None:
+        before, own = self._clock() - SILENT_SECONDS, self.held(client)
+        silent = [
+            places
+            for places in self._clients.values()
+            if len(places) > own and places.begun and next(iter(places.begun)).spoke_at <= before
+        ]
+        return next(iter(max(silent, key=len).begun)) if silent else None
 
 
 class ConcurrencyLimit:

@@ -18,7 +18,7 @@ from auricle.frontend.transport.admission import SessionAdmission, farewell
 from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
 from auricle.frontend.transport.request_errors import error_response, is_resuming, query_string
-from auricle.frontend.transport.slots import SessionSlot, slot_preempted
+from auricle.frontend.transport.slots import SessionSlot
 from auricle.frontend.transport.websocket_protocol import JOIN
 
 log = logging.getLogger(__name__)
@@ -71,16 +71,13 @@ class ClientSocket(LiveSession):
         With `resumes` the session was let in because its client said that it was admitted before.
         `others` are names and slots of further sessions on this connection: see `sessions`.
         """
-        super().__init__(client, record)
+        super().__init__(client, record, (slot, *(other for _, other in others)))
         self._socket = socket
         self._slow_reader_seconds = slow_reader_seconds
         self.sessions = (record.name, *(name for name, _ in others))
         self.resumes = resumes
         self._timeout = ReusableTimeout()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
-        self._slots = (slot, *(other for _, other in others))
-        for one in self._slots:
-            one.on_preempted(lambda: self._timeout.fail(slot_preempted()))
         self._farewell = (_DONE, "")  # close code and reason of a session without error
 
     @property
@@ -93,11 +90,6 @@ class ClientSocket(LiveSession):
         """The query of the URL as it was sent, of any length."""
         return query_string(self._socket)
 
-    @property
-    def fairness_key(self) -> str:
-        """The name under which the client shares capacity: the tenant, or without keys the host."""
-        return self._slots[0].client
-
     async def receive(self, seconds: float, what: str, enough: int = 0) -> tuple[str | None, bytes]:
         """Return the next message: (text, b"") or (None, binary).
 
@@ -105,7 +97,6 @@ class ClientSocket(LiveSession):
         follows. Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted
         after `interrupt`.
         """
-        self._check_seat()
         self._join(enough)
         try:
             message = await self._timeout.wait(seconds, self._socket.receive(), what)
@@ -114,14 +105,10 @@ class ClientSocket(LiveSession):
                 raise
             message = await self._socket.receive()
         check_connected(message)
-        for slot in self._slots:
+        for slot in self.slots:
             slot.confirm()
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
-
-    def _check_seat(self) -> None:
-        if any(slot.preempted for slot in self._slots):
-            raise slot_preempted()
 
     async def gone(self) -> None:
         """Wait for the next message. Raises ClientDisconnected if the client leaves instead.
@@ -235,7 +222,7 @@ class SocketSessions:
         record, client = connection.record, connection.client
         try:
             with self._admission.interrupting(connection.interrupt):
-                async with self._sessions.running(record, client, len(connection.sessions)):
+                async with self._sessions.running(record, client, connection.slots):
                     await protocol.serve(connection)
             await connection.close_normally()
         except ClientDisconnected:

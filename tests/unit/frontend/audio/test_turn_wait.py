@@ -281,7 +281,7 @@ async def test_two_threads_answer_two_sessions_at_a_time() -> None:
 
     detector = TurnDetector(Together, 2)
     await detector.load()
-    asked = (detector.probability(numbered(count)) for count in (1, 2))
+    asked = (detector.probability("client", numbered(count)) for count in (1, 2))
     assert await asyncio.gather(*asked) == [0.1, 0.2]
     detector.close()
 
@@ -296,8 +296,30 @@ async def test_a_model_that_fails_fails_that_question_alone() -> None:
     detector = TurnDetector(Failing, 1)
     await detector.load()
     with pytest.raises(ValueError, match="no audio"):
-        await detector.probability(numbered(0))
-    assert await detector.probability(numbered(1)) == 0.5
+        await detector.probability("client", numbered(0))
+    assert await detector.probability("client", numbered(1)) == 0.5
+    detector.close()
+
+
+async def test_clients_take_turns_however_many_sessions_each_has() -> None:
+    asked: list[int] = []
+    held = threading.Event()
+
+    class Recording:
+        def probability(self, pcm: Int16) -> float:
+            asked.append(len(pcm))
+            assert held.wait(60)
+            return 0.5
+
+    detector = TurnDetector(Recording, 1)
+    await detector.load()
+    many = [asyncio.create_task(detector.probability("many", numbered(n))) for n in range(40)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(detector.probability("other", numbered(1_000)))
+    await asyncio.sleep(0)
+    held.set()
+    await asyncio.gather(other, *many)
+    assert asked.index(1_000) <= 2  # one was running, and it was the turn of the other client
     detector.close()
 
 
@@ -307,7 +329,7 @@ async def test_a_question_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> Non
     detector = TurnDetector(lambda: model, 1)
     await detector.load()
     with pytest.raises(DeadlineExceeded, match="turn detection"):
-        await detector.probability(numbered(1))
+        await detector.probability("client", numbered(1))
     model.release.set()
     detector.close()
 

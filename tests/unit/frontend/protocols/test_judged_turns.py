@@ -45,14 +45,14 @@ class Says:
     def __init__(self, *probabilities: float) -> None:
         self.left = list(probabilities)
 
-    async def probability(self, pcm: Int16) -> float:
+    async def probability(self, client: str, pcm: Int16) -> float:
         return self.left.pop(0)
 
 
 class ByContent:
     """A turn model whose result depends on each sample of its input."""
 
-    async def probability(self, pcm: Int16) -> float:
+    async def probability(self, client: str, pcm: Int16) -> float:
         return judged(pcm)
 
 

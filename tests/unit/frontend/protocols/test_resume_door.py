@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,10 +33,10 @@ class Watched(Front):
 
         @asynccontextmanager
         async def noted(
-            tenant: str, name: str, slot: SessionSlot, *, resumes: bool = False, priority: int = 0
+            tenant: str, name: str, slot: SessionSlot, *, resumes: bool = False, **more: Any
         ) -> AsyncIterator[None]:
             self.asked.append(resumes)
-            async with admitted(tenant, name, slot, resumes=resumes, priority=priority):
+            async with admitted(tenant, name, slot, resumes=resumes, **more):
                 yield
 
         self.frontend.admission.admitted = noted  # type: ignore[method-assign, assignment]

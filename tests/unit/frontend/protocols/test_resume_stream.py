@@ -29,6 +29,7 @@ from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
+from tests.fakes.place import HeldPlace
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -49,7 +50,7 @@ def bursts(*seconds: float) -> np.ndarray:
 PCM = bursts(2.1, 0.3, 1.0, 1.5, 2.0, 25.0, 1.3, 1.0)
 
 
-class Client:
+class Client(HeldPlace):
     """A connection's client: sends `start` and audio, and is disconnected after `most` messages."""
 
     trace = ""
@@ -64,6 +65,7 @@ class Client:
         ends: bool = True,
     ) -> None:
         """Without `ends` it stays connected after its last packet, and sends nothing more."""
+        super().__init__()
         self.session = name
         self.client = SimpleNamespace(key=ANYONE, tenant="default")
         self.resumes = "resume" in start
@@ -172,7 +174,7 @@ START: Event = {"type": "start", "sample_rate": RATE}
 BY_TURNS: Event = {**START, "endpointing": {"eagerness": "high"}}
 
 
-async def probable(pcm: np.ndarray) -> float:
+async def probable(client: str, pcm: np.ndarray) -> float:
     """A turn model whose probability depends on each sample."""
     return int(np.abs(pcm.astype(np.int64)).sum()) % 30 / 100
 

@@ -22,6 +22,7 @@ from auricle.frontend.protocols.riva.service import StreamingRecognize
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.grpc.schema import message
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
+from tests.fakes.place import HeldPlace
 
 pytestmark = pytest.mark.unit
 LINEAR_PCM = {"encoding": 1, "sample_rate_hertz": 16_000}
@@ -42,13 +43,14 @@ def asked(interim_results: bool = False, **config: Any) -> bytes:
     )
 
 
-class Caller:
+class Caller(HeldPlace):
     """One call's client: it sends these messages and then only reads."""
 
     session, trace = "sess_1", ""
     client = SimpleNamespace(key=ANYONE, tenant="default")
 
     def __init__(self, *messages: bytes) -> None:
+        super().__init__()
         self._messages = list(messages)
         self.sent: list[Any] = []
         self.warnings: Sequence[str] = ()

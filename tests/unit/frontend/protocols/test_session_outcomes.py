@@ -21,6 +21,7 @@ from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.process.tracing import OFF
 from auricle.protocol.sessions import SessionDone, SessionReady
 from auricle.protocol.stream import Usage
+from tests.fakes.place import HeldPlace
 
 pytestmark = pytest.mark.unit
 
@@ -56,7 +57,7 @@ class Link:
                 await asyncio.sleep(0)
 
 
-class Socket:
+class Socket(HeldPlace):
     """A client that sends start and end, and leaves at the first message of the type `until`."""
 
     session = "s"
@@ -65,6 +66,7 @@ class Socket:
     resumes = False
 
     def __init__(self, until: str, delivered: bool = True) -> None:
+        super().__init__()
         self._messages = [START, '{"type": "end"}']
         self._until = f'"type":"{until}"'
         self._delivered = delivered
@@ -95,7 +97,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         settings=FrontendSettings(),
         chunk_ms=lambda wanted: 640,
         detector=MagicMock(),
-        turn_probability=None,
+        turn_probability=lambda _client: None,
         admission=SessionAdmission(MagicMock(), 1),
         metrics=MagicMock(),
         tracer=OFF,

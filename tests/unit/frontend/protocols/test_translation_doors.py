@@ -35,6 +35,7 @@ from auricle.protocol.sessions import ResumePoint, SegmentFinal, SegmentPartial,
 from auricle.protocol.stream import Translation as ClientTranslation
 from auricle_testing.checkpoints.whisper import random_whisper
 from tests.fakes.front import Front
+from tests.fakes.place import HeldPlace
 from tests.fakes.tcp_port import frontend
 from tests.fakes.transcript_bus import KeptBus
 
@@ -291,12 +292,13 @@ CLOSE = json.dumps({"type": "session.close"})
 HEARD = update(input={"transcription": {"model": "demo"}}, output={"language": "es"})
 
 
-class Socket:
+class Socket(HeldPlace):
     """A client's connection: it sends these messages and then stays open."""
 
-    session, trace, fairness_key = "sess_1", "", "10.0.0.1"
+    session, trace = "sess_1", ""
 
     def __init__(self, *messages: str) -> None:
+        super().__init__()
         self.client = ClientAccount(ANYONE)
         self.sent: list[Any] = []
         self.went_at: int | None = None

@@ -34,6 +34,7 @@ from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.protocol.sessions import ResumePoint, SegmentPartial
 from auricle_testing.server import ROOT
 from tests.fakes.front import Front, last_words
+from tests.fakes.place import HeldPlace
 from tests.fakes.tcp_port import frontend
 from tests.fakes.transcript_bus import KeptBus
 from tests.fakes.vapi import start
@@ -48,12 +49,13 @@ def both(customer: np.ndarray, assistant: np.ndarray) -> bytes:
     return np.stack([customer, assistant], axis=1).tobytes()
 
 
-class Vapi:
+class Vapi(HeldPlace):
     """Vapi's side of one connection; it sends these messages and then leaves."""
 
-    session, trace, fairness_key = "sess_1", "", "10.0.0.1"
+    session, trace = "sess_1", ""
 
     def __init__(self, *messages: str | bytes, stays: bool = False) -> None:
+        super().__init__()
         self.client = ClientAccount(ANYONE)
         self.query_string = ""
         self.sent: list[dict[str, Any]] = []

@@ -213,7 +213,7 @@ async def test_a_full_frontend_takes_a_session_that_was_not_begun_from_the_greed
         assert await sessions.connected("10.0.0.2")
         told = json.loads(await held[3].recv())
         assert told["code"] == "overloaded"
-        assert told["message"].startswith("session slot released")
+        assert told["message"].startswith("this session's place went to")
         with pytest.raises(websockets.ConnectionClosed):
             await held[3].recv()
         assert held[3].close_code == 1013

@@ -14,6 +14,7 @@ from auricle.frontend.transport.slots import (
     SessionSlot,
     SessionSlots,
 )
+from auricle.load.fairness import SILENT_SECONDS, share_of
 from tests.fakes.clock import Clock
 
 pytestmark = pytest.mark.unit
@@ -22,6 +23,19 @@ pytestmark = pytest.mark.unit
 def taken(slots: SessionSlots, client: str, number: int) -> list[SessionSlot]:
     found = [slots.take(client) for _ in range(number)]
     return [slot for slot in found if slot is not None]
+
+
+def silent(limit: int, client: str, number: int) -> tuple[SessionSlots, Clock]:
+    """Slots, and one client with this number of sessions that have just begun."""
+    clock = Clock()
+    slots = SessionSlots(limit, clock)
+    for slot in taken(slots, client, number):
+        slot.confirm()
+    return slots, clock
+
+
+def slots_of(slots: SessionSlots, client: str) -> list[SessionSlot]:
+    return list(slots._clients[client].begun)
 
 
 def test_there_are_so_many_seats() -> None:
@@ -59,8 +73,76 @@ def test_a_confirmed_seat_is_not_taken_away() -> None:
     for slot in taken(slots, "greedy", 4)[:2]:
         slot.confirm()
     assert len(taken(slots, "other", 4)) == 1
-    for slot in taken(SessionSlots(3), "settled", 3):
+
+
+def test_a_client_with_fewer_gets_the_seat_that_has_been_silent_for_longest() -> None:
+    slots, clock = silent(4, "idle", 4)
+    speaker, second, third, _ = slots_of(slots, "idle")
+    clock.now += SILENT_SECONDS - 1
+    speaker.spoke()
+    assert slots.take("other") is None
+    clock.now += 1
+    assert slots.take("idle") is None, "it has as many"
+    new = slots.take("other")
+    assert new is not None
+    assert new.instead_of is second
+    new.confirm()
+    assert [slot.preempted for slot in (speaker, second, third)] == [False, True, False]
+    assert slots.taken == 4
+    assert slots.take("third") is not None
+    assert slots.take("other") is not None
+    assert slots.take("third") is None, "only the speaker is left"
+    assert not speaker.preempted
+
+
+def test_the_greediest_of_the_silent_clients_loses_a_seat() -> None:
+    slots, clock = silent(5, "one", 1)
+    for client, number in (("three", 3), ("speaker", 1)):
+        for slot in taken(slots, client, number):
+            slot.confirm()
+    clock.now += SILENT_SECONDS
+    slots_of(slots, "speaker")[0].spoke()
+    new = slots.take("other")
+    assert new is not None
+    assert new.instead_of is not None
+    assert new.instead_of.client == "three"
+
+
+def test_a_seat_that_was_lost_or_left_is_not_protected_by_late_speech() -> None:
+    slots, clock = silent(2, "idle", 2)
+    lost, left = slots_of(slots, "idle")
+    clock.now += SILENT_SECONDS
+    assert slots.take("other") is not None
+    left.release()
+    for slot in (lost, left):
+        slot.spoke()
         slot.confirm()
+        slot.release()
+    assert slots.held("idle") == 0
+    assert slots.taken == 1
+
+
+def test_who_was_told_to_give_up_a_seat_is_gone_once_its_session_has_ended() -> None:
+    slots, clock = silent(1, "idle", 1)
+    told: list[str] = []
+    slots_of(slots, "idle")[0].on_preempted(lambda: told.append("told"))
+    clock.now += SILENT_SECONDS
+    new = slots.take("other")
+    assert new is not None
+    assert new.instead_of is not None
+    assert told == ["told"]
+    assert not new.instead_of.gone.is_set()
+    new.instead_of.leave()
+    assert new.instead_of.gone.is_set()
+    new.instead_of.release()
+    assert slots.taken == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "share"), [(1, 1), (2, 1), (3, 2), (8, 7), (16, 14), (64, 56), (512, 448)]
+)
+def test_a_share_leaves_places_to_others(places: int, share: int) -> None:
+    assert share_of(places) == share
 
 
 def test_clients_with_one_seat_each_keep_theirs() -> None:

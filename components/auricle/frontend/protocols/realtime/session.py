@@ -168,7 +168,8 @@ class RealtimeSession(AudioIntake[Ingest]):
     def __init__(self, frontend: Frontend, live_session: LiveSession, emit: Emit) -> None:
         """`emit` sends an event to the client."""
         self._config = SessionConfig()
-        super().__init__(frontend, live_session, _listening(frontend, self._config))
+        client = live_session.fairness_key
+        super().__init__(frontend, live_session, _listening(frontend, client, self._config))
         self.engine = SessionEngine(frontend, self)
         self._emit = emit
         self._turns: asyncio.Queue[RealtimeTurn | None] = asyncio.Queue(_WAITING_TURNS)
@@ -281,7 +282,8 @@ class RealtimeSession(AudioIntake[Ingest]):
     def _listen_anew(self) -> None:
         """Begin a new input audio buffer."""
         self._begun_at = self.total_samples
-        self.follow_with(_listening(self._frontend, self._config, self._begun_at))
+        client = self._live_session.fairness_key
+        self.follow_with(_listening(self._frontend, client, self._config, self._begun_at))
 
     # ── audio ───────────────────────────────────────────────────────────────
 
@@ -348,7 +350,7 @@ class RealtimeSession(AudioIntake[Ingest]):
             logprobs=bool(self._config.include),
         )
         self._turn = RealtimeTurn(
-            self._emit, lambda start: self._link(opened, start), scored=opened.logprobs
+            self._tell, lambda start: self._link(opened, start), scored=opened.logprobs
         )
         await self._turns.put(self._turn)
         return self._turn
@@ -358,6 +360,11 @@ class RealtimeSession(AudioIntake[Ingest]):
         return self._frontend.link(
             opened, resume, session=self._live_session.session, part=str(start), lead=self._lead
         )
+
+    async def _tell(self, event: ServerEvent) -> None:
+        """Emit an event of a turn: audio that was sent early still gets its text."""
+        self._live_session.spoke()
+        await self._emit(event)
 
     async def _end_turn(self, turn: RealtimeTurn) -> None:
         self._turn = None
@@ -377,7 +384,7 @@ def _endpointing(frontend: Frontend, config: SessionConfig) -> EndpointingOption
     return (config.audio.input.turn_detection or ServerVad()).over(frontend.settings)
 
 
-def _listening(frontend: Frontend, config: SessionConfig, at: int = 0) -> Ingest:
+def _listening(frontend: Frontend, client: str, config: SessionConfig, at: int = 0) -> Ingest:
     encoding, rate = config.encoding
     return Ingest(
         rate,
@@ -385,5 +392,5 @@ def _listening(frontend: Frontend, config: SessionConfig, at: int = 0) -> Ingest
         frontend.detector,
         _endpointing(frontend, config),
         start=AudioCheckpoint(at, at, at),
-        turn_probability=frontend.turn_probability,
+        turn_probability=frontend.turn_probability(client),
     )

@@ -208,7 +208,7 @@ def begin(
         state.session,
         state.chunk_ms,
         state.sent.point.segment_start,
-        _ingest(frontend, start, state.endpointing, state.sent),
+        _ingest(frontend, socket.fairness_key, start, state.endpointing, state.sent),
         delivery,
         frontend.link(opened, state.sent.point, session=state.session, lead=lead),
         offer if tokens.seconds else None,
@@ -225,7 +225,11 @@ def _fresh(frontend: Frontend, session: str, start: Start) -> ResumeState:
 
 
 def _ingest(
-    frontend: Frontend, start: Start, options: EndpointingOptions | None, sent: SentState
+    frontend: Frontend,
+    client: str,
+    start: Start,
+    options: EndpointingOptions | None,
+    sent: SentState,
 ) -> Ingest | FeatureIngest:
     point = sent.listening
     if start.encoding == LOG_MEL:
@@ -234,5 +238,5 @@ def _ingest(
     skip = left_out(point.sample, start.sample_rate)
     return Ingest(
         *(start.sample_rate, start.encoding, frontend.detector, options),
-        *(point, skip, frontend.turn_probability),
+        *(point, skip, frontend.turn_probability(client)),
     )

@@ -55,7 +55,7 @@ class Access:
 
     def _of(self, key: ApiKey) -> ClientAccount:
         identified(key.name)
-        return self._clients.of(key)
+        return self._clients.of(key, others=self._keys.has_other(key, "live"))
 
     def replace(self, keys: Sequence[ApiKey]) -> int:
         """Use these keys from now on; limits of clients that stay change in place.

@@ -126,6 +126,11 @@ class KeyRing:
             raise refusal
         return found
 
+    def has_other(self, key: ApiKey, scope: Scope) -> bool:
+        """Whether another tenant's key may be used for `scope` now."""
+        now = self._now()
+        return any(k.name != key.name and not k.refusal(scope, now) for k in self._keys or ())
+
     def current(self, key: ApiKey) -> ApiKey | None:
         """Return the entry that `key` has now, under the same name; None if it was withdrawn."""
         if self._keys is None:

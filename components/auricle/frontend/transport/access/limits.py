@@ -21,14 +21,16 @@ _LONGEST_SLEEP_SECONDS = 1.0
 class ClientAccount:
     """One key's use of this frontend. Its methods must be called on one event loop.
 
-    A caller opens a `session` and calls `charge` or `spend` for the audio processed in it.
+    A caller opens a `session` and calls `charge` or `spend` for the audio processed in it. There
+    are `others` if further tenants may have live sessions.
     """
 
     key: ApiKey
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = utc_now
+    others: bool = False
     _sessions: int = 0
-    _stays: set[_Stay] = field(init=False, default_factory=set)
+    _stays: set[Stay] = field(init=False, default_factory=set)
     _withdrawn: bool = field(init=False, default=False)
     _budget: TokenBucket | None = field(init=False, default=None)
 
@@ -45,11 +47,12 @@ class ClientAccount:
         return host if self.key is ANYONE else self.tenant
 
     @asynccontextmanager
-    async def session(self, scope: Scope | None = None) -> AsyncGenerator[None, None]:
+    async def session(self, scope: Scope | None = None) -> AsyncGenerator[Stay, None]:
         """Count a live session or a recording while the block runs.
 
-        Raises RateLimited if the client has too many, or has exceeded its audio rate. The block
-        is cancelled, and Unauthorized or Forbidden raised, once the key may no longer be used.
+        Yields its stay, by which it can be ended. Raises RateLimited if the client has too many, or
+        has exceeded its audio rate. The block is cancelled, and Unauthorized or Forbidden raised,
+        once the key may no longer be used.
         """
         if (refusal := self._refusal(scope)) is not None:
             raise refusal
@@ -64,8 +67,8 @@ class ClientAccount:
             raise RateLimited(used, wait)
         self._sessions += 1
         try:
-            async with _Stay(scope).among(self._stays):
-                yield
+            async with Stay(scope).among(self._stays) as stay:
+                yield stay
         finally:
             self._sessions -= 1
 
@@ -131,7 +134,7 @@ class ClientAccount:
             )
 
 
-class _Stay:
+class Stay:
     """One session, from the time it is counted; it can be ended from outside."""
 
     def __init__(self, scope: Scope | None) -> None:
@@ -140,13 +143,13 @@ class _Stay:
         self._reason: AuricleError | None = None
 
     @asynccontextmanager
-    async def among(self, stays: set[_Stay]) -> AsyncGenerator[None, None]:
+    async def among(self, stays: set[Stay]) -> AsyncGenerator[Stay, None]:
         """Be one of `stays` while the block runs. Raises what `end` was called with."""
         try:
             async with self._limit:
                 stays.add(self)
                 try:
-                    yield
+                    yield self
                 finally:
                     stays.discard(self)
         except TimeoutError:
@@ -169,10 +172,12 @@ class Clients:
     def __init__(self) -> None:
         self._clients: dict[tuple[str, str], ClientAccount] = {}
 
-    def of(self, key: ApiKey) -> ClientAccount:
+    def of(self, key: ApiKey, *, others: bool = False) -> ClientAccount:
+        """Return the client of a key. With `others` further tenants may have live sessions."""
         name = (key.name, key.sha256)
         if name not in self._clients:
             self._clients[name] = ClientAccount(key)
+        self._clients[name].others = others
         return self._clients[name]
 
     def review(self, current: Callable[[ApiKey], ApiKey | None]) -> int:

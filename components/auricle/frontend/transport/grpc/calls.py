@@ -14,7 +14,7 @@ from auricle.frontend.transport.admission import SessionAdmission, farewell
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.grpc.incoming import Context, Incoming, warn
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
-from auricle.frontend.transport.slots import SessionSlot, slot_preempted
+from auricle.frontend.transport.slots import SessionSlot
 
 # The messages of one gRPC call, each with a deadline.
 
@@ -84,9 +84,6 @@ class CallMessages:
     def interrupt(self) -> None:
         self._timeout.interrupt()
 
-    def fail(self, error: Exception) -> None:
-        self._timeout.fail(error)
-
     async def release(self) -> None:
         """Nothing is received any more, and no deadline runs on."""
         self._timeout.close()
@@ -113,12 +110,10 @@ class LiveCall(LiveSession):
         slot: SessionSlot,
     ) -> None:
         """A `send` may take `slow_reader_seconds`."""
-        super().__init__(client, record)
+        super().__init__(client, record, [slot])
         self._context = context
         self._messages = CallMessages(context, slow_reader_seconds)
         self.farewell: str | None = None  # why the session ends early, without an error
-        self._slot = slot
-        slot.on_preempted(lambda: self._messages.fail(slot_preempted()))
 
     async def receive(self, seconds: float, what: str) -> bytes | None:
         """Return the next message, None after the last one.
@@ -126,10 +121,9 @@ class LiveCall(LiveSession):
         Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted after
         `interrupt`.
         """
-        if self._slot.preempted:
-            raise slot_preempted()
         message = await self._messages.receive(seconds, what)
-        self._slot.confirm()
+        for slot in self.slots:
+            slot.confirm()
         return message
 
     async def warn(self, warnings: Sequence[str]) -> None:
@@ -201,7 +195,7 @@ class LiveCalls:
             call = LiveCall(context, client, self._slow_reader_seconds, record, slot)
             try:
                 with self._admission.interrupting(call.interrupt):
-                    async with self._sessions.running(record, client):
+                    async with self._sessions.running(record, client, call.slots):
                         await run(call)
             finally:
                 await call.release()

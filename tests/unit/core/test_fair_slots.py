@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auricle.core.errors import Overloaded
-from auricle.frontend.recordings.fair_slots import FairSlots
+from auricle.core.fair_slots import FairSlots
 
 pytestmark = pytest.mark.unit
 
@@ -86,7 +86,7 @@ async def test_waiting_calls_of_an_owner_are_bounded() -> None:
     calls = Calls(FairSlots(1, per_owner=1, max_waiting=2))
     for name in names("a", 4):
         await calls.ask(name)
-    with pytest.raises(Overloaded, match="2 recordings of this client wait already"):
+    with pytest.raises(Overloaded, match="2 requests of this client wait already"):
         await calls.tasks["a3"]
     await calls.ask("b0")
     assert not calls.tasks["b0"].done()

@@ -46,7 +46,7 @@ class FairSlots:
         self._grant()
         if not turn.done() and len(line) > self._max_waiting:
             self._leave(owner, turn)
-            raise Overloaded(f"{len(line)} recordings of this client wait already; try again later")
+            raise Overloaded(f"{len(line)} requests of this client wait already; try again later")
         try:
             await turn
         except asyncio.CancelledError:
