@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 # Everything that `python -m benchmarks.run` runs.
 NAMES = (
     *("load", "streaming", "overload", "overload.simulation", "planner", "faults", "hostile"),
-    *("hostile.growth", "hostile.holds", "ways", "ways.cadence", "ways.lengths", "clients"),
+    *("live.growth", "live.holds", "ways", "ways.cadence", "ways.lengths", "clients"),
     *("annotations", "annotations.confidence", "annotations.turns", "translation", "languages"),
     *("keywords", "real_speech", "real_speech.exact", "people", "frontdoor", "gpu", "before"),
     *("architectures", "encoder_exactness", "encoder_kinds", "encoder_work", "kv_reuse"),

@@ -1,1 +1,1 @@
-"""Hostile input over loopback, beside a witness whose session must not notice it."""
+"""Hostile input over loopback during a session that it must not affect."""

@@ -1,146 +1,179 @@
-"""Hostile input against a running graph, over loopback, beside a witness.
+"""Hostile input against a running graph, over loopback, with a concurrent witness.
 
-    python -m benchmarks.hostile --out FILE [--quick] [--seed N] [--only NAME …]
-    python -m benchmarks.hostile --replay ID
+    python -m benchmarks.hostile --out FILE [--quick] [--seed N] [--only NAME …] [--config FILE]
+    python -m benchmarks.hostile --replay ID [--config FILE]
 
-The first form starts the graph, sends the cases of each area (`areas.py`) and tries each attack
-of the campaign (`campaign.py`), with a live session of fresh speech beside each, and writes the
-figures and everything unexpected to FILE; the graph's log lies beside it. It ends with 1 if
-something failed. The second sends one case again, and shows what is said about it.
+The first form starts the graph, sends the cases of each area and tries each attack (`areas.py`),
+each with a live session of new speech, and writes the figures and everything unexpected to FILE;
+the graph's log is next to it. The exit status is 1 after a failure. The second form sends one case
+again, and prints the outcome.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
-import json
-import signal
+import os
 import sys
-from pathlib import Path
-from typing import Any
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
 
-from benchmarks.harness import environment
-from benchmarks.hostile import growth as operations
-from benchmarks.hostile import holds
-from benchmarks.hostile.areas import AREAS
-from benchmarks.hostile.campaign import CAMPAIGN
-from benchmarks.hostile.case import make, parse_id
-from benchmarks.hostile.figures import cases, changed, figures, growth
-from benchmarks.hostile.graph import Graph, running
-from benchmarks.hostile.replay import replay
-from benchmarks.hostile.run import FULL, QUICK, Campaign, run
+from benchmarks.harness import Benchmark, Run, UsageError, main, note
+from benchmarks.hostile.areas import AREAS, ATTACKS
+from benchmarks.hostile.attacks.newcomer import untranscribed
+from benchmarks.hostile.beside import Job, Row, attacked_beside
+from benchmarks.hostile.figures import Campaign, details, figures
+from benchmarks.hostile.graph import Footprint, Graph, Log, footprint, running
+from benchmarks.hostile.inputs import make, parse_id
+from benchmarks.hostile.strategies.values import MODEL_VARIABLE
+from benchmarks.hostile.witness import alone, speech
 
-_MUST_BE_NONE = (
-    "crashes", "hangs", "answers_5xx", "witness_changed_text", "witness_errors", "attackers_failed"
-)  # fmt: skip
-_MOST_BYTES = 4_096
-
-
-def main() -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--quick", action="store_true", help="5,000 cases, about four minutes")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="NAME", nargs="+", choices=[*AREAS, *CAMPAIGN])
-    parser.add_argument("--replay", metavar="ID", help="of an unexpected case, as in FILE")
-    arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    if arguments.replay is not None:
-        with running() as graph:
-            asyncio.run(replay(graph, arguments.replay))
-        return
-    if arguments.out is None:
-        parser.error("--out FILE or --replay ID is needed")
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    scale = QUICK if arguments.quick else FULL
-    found = Campaign()
-    try:
-        with running() as graph:
-            try:
-                asyncio.run(run(graph, arguments.seed, scale, arguments.only or (), found))
-            finally:
-                _keep_log(graph, arguments.out)
-    finally:  # what was found until then is worth as much
-        measured = figures(found) | ({} if arguments.only else _of_the_process(arguments.quick))
-        _keep(arguments, found, measured)
-    for name, value in measured.items():
-        print(f"{name:28} {value:.6g}")
-    sys.exit(any(measured[name] for name in _MUST_BE_NONE))
+_NAMES = (*AREAS, *ATTACKS)
+_MUST_BE_0 = (
+    *("crashes", "hangs", "answers_5xx", "answers_leaking", "witness_changed_text"),
+    *("witness_errors", "attackers_failed"),
+)
+_WARM_PACKETS, _SETTLE_SECONDS = 60, 45.0
+_WITNESSES_AT_ONCE = 6
+_MOST_SHOWN = 4_000
 
 
-def _keep(arguments: argparse.Namespace, found: Campaign, measured: dict[str, float]) -> None:
-    result = {
-        "figures": measured,
-        "details": _details(found),
-        "environment": environment(),
-        "seed": arguments.seed,
-    }
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+class _Hostile:
+    """One campaign: its graph, the log, and its results."""
+
+    graph: Graph
+    log: Log
+
+    def __init__(self) -> None:
+        self.found = Campaign()
+
+    @contextmanager
+    def around(self, run: Run) -> Iterator[None]:
+        """Start the graph, and compute the figures at the end or after a failure."""
+        arguments = run.arguments
+        if arguments.replay is None and run.out is None:
+            raise UsageError("give --out FILE or --replay ID")
+        with running(arguments.config) as graph:
+            os.environ[MODEL_VARIABLE] = graph.target().model
+            self.graph, self.log = graph, Log(graph.server.log)
+            if arguments.replay is None:
+                yield from self._attacked(run)
+            else:
+                self._replay(arguments.replay)
+        if arguments.replay is not None:
+            sys.exit()
+        if not arguments.only:  # measured in this process, without a graph
+            from benchmarks.live import growth, holds  # the attackers' processes do without them
+
+            quick = run.size == "quick"
+            worst = growth.measure(quick=quick).growth_exponent_worst
+            longest = holds.measure(quick=quick).longest_hold_ms
+            run.publish({"growth_exponent_worst": worst, "longest_hold_ms": longest})
+            run.save()
+        sys.exit(any(run.figures[name] for name in _MUST_BE_0))
+
+    def _attacked(self, run: Run) -> Iterator[None]:
+        """Yield for the attacks, and save the results, also those until a failure."""
+        graph = self.graph
+        try:
+            asyncio.run(_warm_up(graph, run.arguments.seed))
+            self.found.before = footprint(graph.server, graph.folder)
+            yield
+            asyncio.run(_references(graph, self.found))
+            self.found.after = asyncio.run(_settled(graph, self.found.before))
+        finally:
+            assert run.out is not None
+            run.out.with_suffix(".log").write_text("\n".join(graph.server.log) + "\n")
+            run.extra["seed"] = run.arguments.seed
+            run.details = details(self.found)
+            run.publish(figures(self.found))
+            run.save()
+
+    def _row(self, job: Job, speech_seed: int) -> Row:
+        lead = 1.0 if job.quick else 6.0
+        row = asyncio.run(attacked_beside(self.graph, speech(speech_seed), job, self.log, lead))
+        note(f"{row} lag ≤ {max(row.beside, default=0.0):.2f} s, {row.log_lines} lines")
+        return row
+
+    def part(self, name: str, run: Run) -> None:
+        """Run an area or attack with a concurrent witness."""
+        seed = run.arguments.seed
+        job = Job(name, seed, run.size == "quick")
+        self.found.rows.append(self._row(job, seed * 1_000 + _NAMES.index(name)))
+        if name in AREAS:
+            time.sleep(AREAS[name].forgotten_seconds)
+
+    def _replay(self, case_id: str) -> None:
+        """Send a case with a concurrent witness, and print it, the outcome and the log."""
+        name, seed, number = parse_id(case_id)
+        print(repr(make(name, seed, number, AREAS[name].strategy))[:_MOST_SHOWN])
+        at = len(self.graph.server.log)
+        row = self._row(Job(name, seed, number=number), number)
+        print(*(outcome.detail for _, outcome in row.said.remarkable))
+        print("\n".join(self.graph.server.log[at:]))
 
 
-def _keep_log(graph: Graph, out: Path) -> None:
-    out.with_suffix(".log").write_text("\n".join(graph.server.log) + "\n")
+async def _warm_up(graph: Graph, seed: int) -> None:
+    """Use every entry once, so that permanent state exists before the first measurement."""
+    url, key = graph.server.url, graph.keys["witness"]
+    spoken = [list(islice(speech(seed * 1_000 + 900 + n), _WARM_PACKETS)) for n in range(3)]
+    await asyncio.gather(*(alone(url, key, packets) for packets in spoken))
+    for _ in range(2):
+        await untranscribed(graph.target(), 60.0)
 
 
-def _of_the_process(quick: bool) -> dict[str, float]:
-    """What is measured in this process, without a graph: operations, and time on the loop."""
-    return {
-        "growth_exponent_worst": operations.measure(quick=quick).growth_exponent_worst,
-        "longest_hold_ms": holds.measure(quick=quick).longest_hold_ms,
-    }
+async def _references(graph: Graph, found: Campaign) -> None:
+    """The text of each witness without an attack.
+
+    Several of about one length run at a time, and those whose text differs again, alone.
+    """
+    rows = [row for row in found.rows if row.account.packets]
+    rows.sort(key=lambda row: len(row.account.packets))
+    url, key = graph.server.url, graph.keys["witness"]
+    for at in range(0, len(rows), _WITNESSES_AT_ONCE):
+        some = rows[at : at + _WITNESSES_AT_ONCE]
+        again = await asyncio.gather(*(alone(url, key, row.account.packets) for row in some))
+        for row, account in zip(some, again, strict=True):
+            row.reference = account
+    for row in rows:
+        if row.changed:
+            row.reference = await alone(url, key, row.account.packets)
 
 
-def _details(found: Campaign) -> dict[str, Any]:
-    alone = [lag for row in found.rows for lag in row.alone]
-    rows = [
-        {
-            "name": row.name,
-            "cases": cases(row),
-            "outcome": _outcome(row.said),
-            "seconds": row.seconds,
-            "lag_growth": growth(row, alone),
-            "alone": row.alone,
-            "beside": row.beside,
-            "log_lines": row.log_lines,
-            "log_failures": row.log_failures[:50],
-            "last_case": row.last_case,
-            "trouble": row.trouble,
-            "witness_error": row.account.error,
-            "witness_changed": changed(row, found),
-            "witness_text": row.account.text,
-            "witness_text_alone": getattr(found.references.get(row.name), "text", ""),
-            "said": row.said,
-        }
-        for row in found.rows
-    ]
-    unexpected = [one | _bytes(one["id"]) for row in found.rows for one in row.remarkable]
-    held = {
-        when: {name: [held.memory_mib, held.descriptors, held.processes]
-               for name, held in footprint.components.items()}
-        for when, footprint in (("before", found.before), ("after", found.after))
-        if footprint is not None
-    }  # fmt: skip
-    return {"rows": rows, "unexpected": unexpected, "held": held, "pids": found.main_pids}
+async def _settled(graph: Graph, before: Footprint) -> Footprint:
+    """The resources once they are the same as before, or after 45 s."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        now = await asyncio.to_thread(footprint, graph.server, graph.folder)
+        same = now.files <= before.files and all(
+            now.components[name].descriptors <= held.descriptors
+            and now.components[name].processes <= held.processes
+            for name, held in before.components.items()
+            if name in now.components
+        )
+        if same or time.monotonic() > deadline:
+            return now
+        await asyncio.sleep(1.0)
 
 
-def _outcome(said: dict[str, Any]) -> str:
-    if "lost" in said:
-        return f"not tried: {said['lost']}"
-    if "held" in said:
-        return f"{'held' if said['held'] else 'not held'}: {said['detail']}"
-    return ", ".join(f"{count} {name}" for name, count in said.get("verdicts", {}).items())
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=1, help="from 1")
+    parser.add_argument("--replay", metavar="ID", help="an unexpected case of a result file")
+    parser.add_argument("--config", default="configs/demo.yaml", help="the served configuration")
 
 
-def _bytes(case_id: str) -> dict[str, str]:
-    """What was sent, as far as it is not too long; `--replay` makes all of it again."""
-    area, seed, number = parse_id(case_id)
-    data = repr(make(area, seed, number, AREAS[area].generate).data).encode()
-    return {"sent": base64.b64encode(data[:_MOST_BYTES]).decode()}
-
+_HOSTILE = _Hostile()
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={name: partial(_HOSTILE.part, name) for name in _NAMES},
+    arguments=_arguments,
+    around=_HOSTILE.around,
+    sizes=("quick",),
+    out="optional",
+)
 
 if __name__ == "__main__":
-    main()
+    main(BENCHMARK)

@@ -1,126 +1,105 @@
-"""The areas of the campaign: who makes their cases, who sends them, and how many."""
+"""The table of areas and attacks.
+
+A new area is a line here and a strategy; a new transport is also a type of `inputs` with a line in
+`attacker.py`. A new attack is a function and a line here.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from benchmarks.hostile.attackers import http, inside, ports, rpc, sockets
-from benchmarks.hostile.attackers import listen as listening
-from benchmarks.hostile.attackers.inside import Liar
-from benchmarks.hostile.attackers.resumes import Resumes
-from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attackers.translations import translations as translating
-from benchmarks.hostile.case import Case, Generate, Outcome
-from benchmarks.hostile.generators import (
-    answers,
-    audio,
-    containers,
-    handshakes,
-    listen,
-    messages,
-    resumes,
-    telephones,
-    translations,
-    websocket,
-    wyoming,
-)
-from benchmarks.hostile.generators import http as requests
-from benchmarks.hostile.generators import inside as lies
-from benchmarks.hostile.generators import rpc as calls
+from hypothesis import strategies as st
 
-Attack = Callable[[Case], Awaitable[Outcome]]
-Opened = Callable[[Target], AsyncGenerator[Attack, None]]
-_CONCURRENT = 4
+from benchmarks.hostile.attacker import Attacking
+from benchmarks.hostile.attacks import inside as neighbours
+from benchmarks.hostile.attacks import live
+from benchmarks.hostile.attacks import recordings as bombs
+from benchmarks.hostile.inputs import Input
+from benchmarks.hostile.strategies import http, inside, media, messages, ports, resumes
+from benchmarks.hostile.strategies.messages import sessions
 
 
 @dataclass(frozen=True)
 class Area:
-    """One area. `sends` yields an attacker for a row of cases, of which `concurrent` run at once.
+    """Generated inputs. `concurrent` inputs are sent at a time.
 
-    `full` and `quick` are numbers of cases. Whom the attacker has let in as a process of the
-    deployment, with its secret, holds a place until `forgotten_seconds` after it.
+    `full` and `quick` are numbers of cases. Processes that a case has added to the deployment hold
+    a place for `forgotten_seconds` after it.
     """
 
-    name: str
-    generate: Generate
-    sends: Opened
+    strategy: st.SearchStrategy[Input]
     full: int
     quick: int
-    concurrent: int = _CONCURRENT
+    concurrent: int = 4
     forgotten_seconds: float = 0.0
 
 
-def _each(attack: Callable[[Target, Case], Awaitable[Outcome]]) -> Opened:
-    """An attacker with a connection for each case."""
+@dataclass(frozen=True)
+class Attack:
+    """A named attack; `run(target, scale)` ends within `seconds`, for a `scale` of 0 to 1."""
 
-    async def sends(target: Target) -> AsyncGenerator[Attack, None]:
-        yield lambda case: attack(target, case)
-
-    return sends
-
-
-def _on(kind: type[sockets.Realtime] | type[http.Queries] | type[Resumes]) -> Opened:
-    """An attacker whose connection, or what it was given, lasts over several cases."""
-
-    async def sends(target: Target) -> AsyncGenerator[Attack, None]:
-        attacker = kind(target)
-        try:
-            yield attacker.attack
-        finally:
-            attacker.close()
-
-    return sends
-
-
-def _lying(method: Callable[[Liar, Case], Awaitable[Outcome]]) -> Opened:
-    async def sends(target: Target) -> AsyncGenerator[Attack, None]:
-        liar = Liar(target)
-        try:
-            yield lambda case: method(liar, case)
-        finally:
-            await asyncio.to_thread(liar.close)
-
-    return sends
+    run: Attacking
+    seconds: float = 90.0
 
 
 AREAS: dict[str, Area] = {
-    area.name: area
-    for area in (
-        Area("handshakes", handshakes.handshake, _each(sockets.handshakes), 10_000, 700),
-        Area("frames", websocket.frames, _each(sockets.frames), 8_000, 200),
-        Area("starts", messages.start, _each(sockets.starts), 8_000, 400),
-        Area("resumes", resumes.resumption, _on(Resumes), 3_000, 150, concurrent=2),
-        Area("events", messages.event, _on(sockets.Realtime), 30_000, 2_400),
-        Area("queries", requests.query, _on(http.Queries), 15_000, 1_200),
-        Area("forms", requests.form, _each(http.forms), 6_000, 300),
-        Area("leaving", answers.leaving, _each(http.leaving), 300, 8, concurrent=2),
-        Area("containers", containers.container, _each(http.uploads), 2_000, 30, concurrent=2),
-        Area("pcm", audio.pcm, _each(sockets.session), 4_000, 100),
-        Area("features", audio.features, _each(sockets.session), 6_000, 300),
-        Area("requests", lies.request, _lying(Liar.request), 8_000, 400, concurrent=1,
-             forgotten_seconds=15.0),
-        Area("reports", lies.report, _lying(Liar.publish), 3_000, 200, concurrent=1),
-        Area("ports", lies.garbage, _each(inside.garbage), 5_000, 300),
-        Area("listen", listen.case, _each(listening.listen), 6_000, 300),
-        Area("telephones", telephones.case, _each(ports.telephones), 6_000, 200),
-        Area("wyoming", wyoming.events, _each(ports.wyoming), 4_000, 150),
-        Area("rpc", calls.call, rpc.calls, 6_000, 300),
-        Area("translations", translations.case, _each(translating), 4_000, 250),
-        Area("translate_requests", translations.request, _lying(Liar.request), 2_000, 150,
-             concurrent=1),
-        Area("servers", requests.inside, _each(http.inside), 4_000, 200),
-    )
-}  # fmt: skip
-
-
-@asynccontextmanager
-async def attacker(area: Area, target: Target) -> AsyncIterator[Attack]:
-    """The attacker of an area, closed when the block ends."""
-    sends = area.sends(target)
-    try:
-        yield await anext(sends)
-    finally:
-        await sends.aclose()
+    "handshakes": Area(http.handshakes(), 10_000, 700),
+    "queries": Area(http.requests(), 24_000, 1_000),
+    "forms": Area(http.forms(http.TRANSCRIPTIONS), 6_000, 300),
+    "leaving": Area(http.leaving, 300, 8, concurrent=2),
+    "containers": Area(media.uploads(), 2_000, 30, concurrent=2),
+    "frames": Area(http.frames(), 8_000, 200),
+    "starts": Area(sessions(messages.STREAM), 8_000, 400),
+    "resumes": Area(resumes.resumptions(), 3_000, 150, concurrent=2),
+    "events": Area(sessions(messages.REALTIME), 12_000, 500),
+    "pcm": Area(sessions(f"{messages.STREAM}?"), 4_000, 100),
+    "features": Area(media.feature_sessions(), 6_000, 300),
+    "listen": Area(
+        st.one_of(
+            *(sessions(path) for path in (messages.LISTEN, messages.TURNS, messages.ASSEMBLYAI)),
+            http.recordings(),
+        ),
+        *(6_000, 300),
+    ),
+    "telephones": Area(
+        st.one_of(sessions(messages.TWILIO), sessions(messages.VAPI), ports.audiosocket()),
+        6_000,
+        200,
+    ),
+    "wyoming": Area(ports.wyoming(), 4_000, 150),
+    "rpc": Area(ports.calls(), 6_000, 300),
+    "translations": Area(
+        st.one_of(messages.translated, messages.translated, http.forms(http.TRANSLATED)), 4_000, 250
+    ),
+    "requests": Area(inside.requests, 8_000, 400, concurrent=1, forgotten_seconds=15.0),
+    "reports": Area(inside.reports(), 3_000, 200, concurrent=1),
+    "translate_requests": Area(inside.translate_requests, 2_000, 150, concurrent=1),
+    "ports": Area(ports.garbage(), 5_000, 300),
+    "servers": Area(http.inner_requests(), 4_000, 200),
+}
+ATTACKS: dict[str, Attack] = {
+    "one_byte_frames": Attack(live.one_byte_frames),
+    "ping_flood": Attack(live.ping_flood),
+    "small_events": Attack(live.small_events),
+    "faster_than_real_time": Attack(live.faster_than_real_time),
+    "come_and_go": Attack(live.come_and_go),
+    "failed_starts": Attack(live.failed_starts),
+    "silent_connections": Attack(live.silent_connections),
+    "feature_offsets": Attack(live.feature_offsets),
+    "feature_extremes": Attack(live.feature_extremes),
+    "echo": Attack(live.echo),
+    "false_tokens": Attack(live.false_tokens),
+    "one_token_many_times": Attack(live.one_token_many_times),
+    "tiny_packets": Attack(bombs.tiny_packets),
+    "hours_of_silence": Attack(bombs.hours_of_silence),
+    "many_channels": Attack(bombs.many_channels),
+    "slow_bodies": Attack(bombs.slow_bodies),
+    "other_files": Attack(bombs.other_files),
+    "strangers_inside": Attack(neighbours.strangers_inside),
+    "the_witness_impersonated": Attack(neighbours.the_witness_impersonated),
+    "readable_by_others": Attack(neighbours.readable_by_others),
+    "beyond_loopback": Attack(neighbours.beyond_loopback),
+    "log_flood": Attack(neighbours.log_flood),
+    "key_of_another": Attack(neighbours.key_of_another),
+    "media_bombs": Attack(bombs.media_bombs, seconds=600.0),
+}

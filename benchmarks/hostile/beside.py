@@ -1,123 +1,169 @@
-"""Runs one area or attack in its own process, with a witness beside it."""
+"""Runs one area or attack in the attacker's process, with a concurrent witness."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
+import multiprocessing
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from multiprocessing.connection import Connection
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from auricle.audio.pcm import Int16
-from auricle_testing.server import ROOT
-from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.watch import Alive, Log, failures
+from benchmarks.hostile import inputs
+from benchmarks.hostile.areas import AREAS, ATTACKS
+from benchmarks.hostile.attacker import CASE_SECONDS, Said, attacked
+from benchmarks.hostile.attackers.inside import environment
+from benchmarks.hostile.attackers.wire import AttackerFailed, Hung, Target
+from benchmarks.hostile.attacks.newcomer import watching_live
+from benchmarks.hostile.graph import Graph, Log, failures
+from benchmarks.hostile.inputs import Case
 from benchmarks.hostile.witness import Account, Witness
 
-_LINE_BYTES = 1 << 22
+_END_SECONDS, _LIVE_SECONDS = 10.0, 0.25
+_NICE = 10
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the attacker's process is asked to do; `seconds`: it is ended after that."""
+    """An area or attack, its size, and the time after which its process is killed.
+
+    With `number`, it is a single case of an area.
+    """
 
     name: str
-    arguments: tuple[str, ...]
-    seconds: float
+    seed: int
+    quick: bool = True
+    number: int | None = None
+
+    @property
+    def area_seconds(self) -> float:
+        """No case begins after that time."""
+        return 20.0 if self.quick else 1_800.0
+
+    @property
+    def seconds(self) -> float:
+        """The time after which its process is killed."""
+        attack = ATTACKS.get(self.name)
+        return attack.seconds if attack else self.area_seconds + CASE_SECONDS
+
+    async def run(self, target: Target, begins: Callable[[Case], None]) -> Said:
+        """Carry it out."""
+        if self.name in ATTACKS:
+            try:
+                found = await ATTACKS[self.name].run(target, 0.1 if self.quick else 1.0)
+            except (AttackerFailed, Hung, ExceptionGroup) as error:
+                return Said(lost=repr(error))
+            return Said(cases=found.cases, held=found.held, detail=found.detail)
+        area = AREAS[self.name]
+        count = area.quick if self.quick else area.full
+        made: Iterable[Case] = inputs.cases(self.name, self.seed, count, area.strategy)
+        if self.number is not None:
+            made = [inputs.make(self.name, self.seed, self.number, area.strategy)]
+        return await attacked(target, made, area.concurrent, self.area_seconds, begins)
+
+
+def child(connection: Connection, last: Any, job: Job, target: Target) -> None:
+    """The attacker's process; `last` is a shared array for the id of the latest case."""
+
+    def begins(case: Case) -> None:
+        last.value = case.id.encode()
+
+    os.nice(_NICE)
+    os.umask(0o077)  # the server's, for folders that Dynamo makes here
+    os.environ.update(environment(target))
+    connection.send(asyncio.run(job.run(target, begins)))
 
 
 @dataclass
 class Row:
-    """One area or attack: what the attacker's process said, what the witness saw, what the log
-    had. `alone` and `beside` are lags in seconds before and during it."""
+    """One area or attack: the attacker's result, the witness's account and text without an attack.
+
+    `alone` and `beside` are the witness's lags in seconds before and during it.
+    """
 
     name: str
-    said: dict[str, Any] = field(default_factory=dict)
-    remarkable: list[dict[str, Any]] = field(default_factory=list)
+    said: Said = field(default_factory=Said)
     account: Account = field(default_factory=Account)
+    reference: Account | None = None
     alone: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
     seconds: float = 0.0
     log_lines: int = 0
     log_failures: list[str] = field(default_factory=list)
     last_case: str = ""
-    trouble: str = ""
+    trouble: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the witness's text differs from its text without an attack."""
+        again = self.reference or self.account
+        return not (self.account.error or again.error) and again.text != self.account.text
+
+    @property
+    def outcome(self) -> str:
+        """The attacker's result in words."""
+        if self.said.lost:
+            return f"not tried: {self.said.lost}"
+        if self.said.held is not None:
+            return f"{'held' if self.said.held else 'not held'}: {self.said.detail}"
+        return ", ".join(f"{count} {name}" for name, count in self.said.verdicts.items())
+
+    def __str__(self) -> str:
+        trouble = " ".join((*self.trouble, self.account.error))
+        return f"{self.name:24} {self.seconds:6.1f} s  {self.outcome}  {trouble}"
 
 
 async def attacked_beside(
-    url: str,
-    key: str,
-    packets: Iterator[Int16],
-    target: Target,
-    job: Job,
-    log: Log,
-    lead_seconds: float,
-    folder: Path,
+    graph: Graph, packets: Iterator[Int16], job: Job, log: Log, lead_seconds: float
 ) -> Row:
-    """Run the job beside a witness that had `lead_seconds` to itself before."""
-    row = Row(job.name)
+    """Run the job with a concurrent witness, which runs alone for `lead_seconds` before."""
+    row, target = Row(job.name), await asyncio.to_thread(graph.target)
     log.since()
-    alive = Alive(url)
-    watching = asyncio.create_task(alive.run())
-    witness = Witness(url, key, packets)
-    await witness.begin()
-    opened = time.monotonic()
-    await asyncio.sleep(lead_seconds)
-    began = time.monotonic()
-    named = msgspec.structs.replace(target, witness=witness.account.session)
-    file = folder / "target.json"
-    file.write_bytes(msgspec.json.encode(named))
-    await _run(job, file, row)
-    ended = time.monotonic()
-    row.account = await witness.end()
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    witness = Witness(graph.server.url, graph.keys["witness"], packets)
+    async with watching_live(graph.server.url, _LIVE_SECONDS) as live:
+        await witness.begin()
+        opened = time.monotonic()
+        await asyncio.sleep(lead_seconds)
+        began = time.monotonic()
+        await _run(job, replace(target, witness=witness.account.session), row)
+        ended = time.monotonic()
+        row.account = await witness.end()
     row.seconds = ended - began
     row.alone = row.account.during(opened, began)
     row.beside = row.account.during(began, ended)
     lines = log.since()
     row.log_lines, row.log_failures = len(lines), failures(lines)
-    if alive.failures:
-        row.trouble = "; ".join([row.trouble, *alive.failures[:3]]).strip("; ")
+    row.trouble += live.failures[:3]
     return row
 
 
-async def _run(job: Job, target: Path, row: Row) -> None:
-    """Run the attacker's process and take what it says into the row."""
-    command = [sys.executable, "-m", "benchmarks.hostile.attack", job.name, *job.arguments]
-    process = await asyncio.create_subprocess_exec(
-        *command, "--target", str(target), cwd=ROOT, limit=_LINE_BYTES,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None and process.stderr is not None
-    errors = asyncio.create_task(process.stderr.read())
+async def _run(job: Job, target: Target, row: Row) -> None:
+    """Run the attacker's process, and put its result into the row."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    last: Any = context.Array("c", 80)
+    process = context.Process(target=child, args=(theirs, last, job, target), daemon=True)
+    process.start()
+    theirs.close()
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(ours.fileno(), done.set)
     try:
         async with asyncio.timeout(job.seconds):
-            async for line in process.stdout:
-                _take(line, row)
-            await process.wait()
+            await done.wait()
+        row.said = ours.recv()
+        await asyncio.to_thread(process.join, _END_SECONDS)
     except TimeoutError:
-        row.trouble = f"the attacker was not done after {job.seconds:g} s"
+        row.trouble.append(f"the attacker was not done after {job.seconds:g} s")
+    except EOFError:
+        process.join()
+        row.trouble.append(f"the attacker ended with {process.exitcode}")
+    finally:
+        loop.remove_reader(ours.fileno())
         process.kill()
-        await process.wait()
-    text = (await errors).decode(errors="replace")
-    if process.returncode != 0 and not row.trouble:
-        row.trouble = f"the attacker ended with {process.returncode}: {text[-2000:]}"
-
-
-def _take(line: bytes, row: Row) -> None:
-    try:
-        said = json.loads(line)
-    except ValueError:
-        return  # a library's own words
-    if "at" in said:
-        row.last_case = said["at"]
-    elif "id" in said:
-        row.remarkable.append(said)
-    else:
-        row.said.update(said)
+        process.join()
+        row.last_case = last.value.decode()

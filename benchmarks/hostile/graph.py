@@ -1,8 +1,9 @@
-"""The graph under attack: with a translator, API keys and a temporary folder of its own."""
+"""The attacked graph, with a translator, API keys and a folder; its resources, ports and log."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -10,20 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 import yaml
 
 from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
 from auricle_testing.server import AS_DELIVERED, ROOT, Server, free_port, serving
 from auricle_testing.services import Nats
-from benchmarks.hostile import watch
-from benchmarks.hostile.attackers.target import Target
+from benchmarks.hostile.attackers.wire import Port, Target
 
 _TRANSLATOR = ROOT / "models/demo-translate"
-_TENANTS = ("witness", "attacker", "newcomer", "withdrawn-tenant")
-# Every process puts its sockets there, and who may reach them is what is looked at. The server of
-# the decoding processes is not attacked: only processes of the same user reach it, and are trusted.
-_OWN_SOCKETS = ("launcher.sock", "control", "pubsub", "stats")
+_WITHDRAWN = "withdrawn-tenant"
+_TENANTS = ("witness", "attacker", "newcomer", _WITHDRAWN)
+# Sockets of every process. The decoding processes' own server is left out: see NOTES.md.
+_SOCKETS = ("launcher.sock", "control", "pubsub", "stats")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Graph:
     ports: dict[str, int]
 
     def target(self) -> Target:
-        """What an attacker may know of it now."""
+        """An attacker's knowledge of it now."""
         return target_of(self.server, self.keys, self.folder, self.ports)
 
 
@@ -46,26 +47,26 @@ def target_of(
     folder: Path | None = None,
     ports: dict[str, int] | None = None,
 ) -> Target:
-    """What an attacker may know of a running graph now; without keys none are needed.
+    """An attacker's knowledge of a running graph, which needs no keys if there are none.
 
-    `folder` is where its processes have their sockets, if they are to be attacked. `ports` are
-    those of `frontend_ports`, if it has them.
+    Sockets in `folder` are attacked, too. `ports` are the `frontend_ports`, if there are any.
     """
-    ports = ports or {}
-    url = httpx.URL(server.url)
+    ports, url = ports or {}, httpx.URL(server.url)
     found = [path for path in folder.rglob("*") if path.is_socket()] if folder else []
+    authorization = {"Authorization": f"Bearer {keys['attacker']}"} if keys else {}
+    models = httpx.get(f"{server.url}/v1/models", headers=authorization, timeout=30.0).json()
     return Target(
         host=url.host,
         port=url.port or 80,
         key=keys.get("attacker", ""),
         newcomer=keys.get("newcomer", ""),
-        withdrawn=keys.get("withdrawn-tenant", ""),
-        witness="",
-        tenant="witness",
-        namespace="auricle",
+        withdrawn=keys.get(_WITHDRAWN, ""),
+        model=models["data"][0]["id"],
         discovery=str(server.discovery),
-        ports=tuple(one for one in watch.ports(server) if one.number not in ports.values()),
-        sockets=tuple(sorted(str(path) for path in found if path.name in _OWN_SOCKETS)),
+        ports=(
+            *(one for one in ports_inside(server) if one.number not in ports.values()),
+            *(Port(path=str(path)) for path in sorted(found) if path.name in _SOCKETS),
+        ),
         audio=str(recordings.path("hello")),
         **ports,
     )
@@ -77,8 +78,8 @@ def frontend_ports() -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Graph]:
-    """Start the graph; it is gone with all that it had when the block ends."""
+def running(config: str) -> Iterator[Graph]:
+    """Start the graph, and remove all that it had when the block ends."""
     # Short: the path of a Unix socket has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="hostile-") as name:
         folder = Path(name)
@@ -86,7 +87,7 @@ def running() -> Iterator[Graph]:
         keys, entries = {}, []
         for tenant in _TENANTS:
             keys[tenant], entry = new_key(tenant)
-            more = {"enabled": False} if tenant == "withdrawn-tenant" else {}
+            more = {"enabled": False} if tenant == _WITHDRAWN else {}
             entries.append(entry.model_dump(exclude_defaults=True, mode="json") | more)
         file = folder / "keys.yaml"
         file.touch(mode=0o600)
@@ -97,14 +98,116 @@ def running() -> Iterator[Graph]:
             with serving(
                 f"--Frontend.api_keys_file={file}",
                 "--Frontend.keyless_tenant=attacker",
-                # Where the text of telephone calls goes.
-                f"--Frontend.nats_server={nats.address}",
+                f"--Frontend.nats_server={nats.address}",  # receives the text of telephone calls
                 *(f"--Frontend.{name}={port}" for name, port in ports.items()),
                 f"--Common.translate_model={_TRANSLATOR}",
                 *AS_DELIVERED,
                 graph="graphs.e_pd_translate:Frontend",
+                config=config,
                 environment={"TMPDIR": str(folder / "tmp")},
             ) as server:
                 yield Graph(server, keys, folder / "tmp", ports)
         finally:
             nats.end(signal.SIGTERM)
+
+
+# Resources, ports and log of its processes.
+_MIB = 1 << 20
+# Signs of a failure in the log, of Python, Dynamo's Rust or the launcher.
+_FAILURE = re.compile(
+    r"Traceback|\bERROR\b|\bCRITICAL\b|panicked|Segmentation|core dumped|unexpected error"
+    r"|never awaited|Task exception|restart|ended with|died"
+)
+_TRANSPORT = re.compile(r"ERROR (_core: Failed to send|.*dynamo_runtime::pipeline::network)")
+COMPONENTS = ("Frontend", "Processor", "EncodeWorker", "PdWorker", "TranslateWorker", "Planner")
+
+
+@dataclass(frozen=True)
+class Held:
+    """The resources of a component's processes together: MiB resident, descriptors, processes."""
+
+    memory_mib: float
+    descriptors: int
+    processes: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """The resources of each component, the files below the graph's temporary folder, and the
+    process id of each component."""
+
+    components: dict[str, Held]
+    files: frozenset[str]
+    pids: dict[str, int]
+
+
+def footprint(server: Server, folder: Path) -> Footprint:
+    """Inspect every process of the graph now."""
+    held: dict[str, list[psutil.Process]] = {}
+    for process in server.processes():
+        held.setdefault(_component(process), []).append(process)
+    pids = {}
+    for name in COMPONENTS:
+        with contextlib.suppress(LookupError):
+            pids[name] = server.component(name).pid
+    files = frozenset(str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return Footprint({name: _held(processes) for name, processes in held.items()}, files, pids)
+
+
+def _component(process: psutil.Process) -> str:
+    """The component of a process, or of a parent; the launcher for others."""
+    with contextlib.suppress(psutil.Error):
+        for one in (process, *process.parents()):
+            words = one.cmdline()
+            if "component" in words:
+                return next((word for word in words if word in COMPONENTS), "launcher")
+    return "launcher"
+
+
+def _held(processes: list[psutil.Process]) -> Held:
+    memory, descriptors, count = 0.0, 0, 0
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            memory += process.memory_info().rss / _MIB
+            descriptors += process.num_fds()
+            count += 1
+    return Held(memory, descriptors, count)
+
+
+def ports_inside(server: Server) -> tuple[Port, ...]:
+    """Every TCP port of the graph that accepts connections, except the frontend's own.
+
+    vLLM's engine accepts none: `workers/pd/vllm/process.py`.
+    """
+    public = httpx.URL(server.url).port
+    systems = set(server.system_ports.values())
+    found = {}
+    for process in server.processes():
+        with contextlib.suppress(psutil.Error):
+            if "EngineCore" in process.name():
+                continue
+            for one in process.net_connections("tcp"):
+                if one.status == psutil.CONN_LISTEN and one.laddr.port != public:
+                    bound, number = one.laddr.ip, one.laddr.port
+                    host = bound if bound not in ("0.0.0.0", "::") else "127.0.0.1"
+                    system = number in systems
+                    found[bound, number] = Port(_component(process), host, bound, number, system)
+    return tuple(found.values())
+
+
+class Log:
+    """The graph's log, from one call of `since` to the next."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._at = len(lines)
+
+    def since(self) -> list[str]:
+        """The lines since the last call."""
+        start, self._at = self._at, len(self._lines)
+        return self._lines[start : self._at]
+
+
+def failures(lines: list[str]) -> list[str]:
+    """The lines that report a failure, except lines of Dynamo's transport about its peers."""
+    return [line for line in lines if _FAILURE.search(line) and not _TRANSPORT.search(line)]

@@ -1,30 +1,31 @@
-"""The witness: a live session of fresh speech beside each attack, which must not notice it."""
+"""The witness: a live session of new speech, which an attack must not affect."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import numpy as np
-import websockets
 
+from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import Int16, to_int16
+from auricle.client import AuricleError, Client, Done, Partial, Ready
 from auricle_testing import recordings
 
-RATE = 16_000
-_PACKET = RATE // 10
+_PACKET = SAMPLE_RATE // 10
 _CHUNK_MS = 320
 _NOISE = 0.0015
-_OPEN_SECONDS = 10.0
-_DONE_SECONDS = 30.0
+_OPEN_SECONDS, _DONE_SECONDS = 10.0, 30.0
 
 
 def speech(seed: int) -> Iterator[Int16]:
-    """Yield packets of 100 ms without end: the recordings in any order, each time with a gain and
-    noise of its own, so that nothing of it is in any cache."""
+    """Yield packets of 100 ms without end: the recordings in any order.
+
+    Each has a gain and noise of its own, so that none of it is in a cache.
+    """
     rng = np.random.default_rng(seed)
     while True:
         name = recordings.NAMES[rng.integers(len(recordings.NAMES))]
@@ -36,8 +37,11 @@ def speech(seed: int) -> Iterator[Int16]:
 
 @dataclass
 class Account:
-    """What the witness saw. `lags` are (when, seconds): of each partial since its last sample was
-    due, and of the last text since the end. `error` is empty if the session ended well."""
+    """The sent packets and the results of a session.
+
+    `lags` are (time, seconds) of each partial after its last sample, and of the last text after the
+    end. `error` is empty after a session without one.
+    """
 
     packets: list[Int16] = field(default_factory=list)
     lags: list[tuple[float, float]] = field(default_factory=list)
@@ -46,111 +50,78 @@ class Account:
     session: str = ""
 
     def during(self, began: float, ended: float) -> list[float]:
-        """The lags seen between two moments (monotonic)."""
+        """The lags between two times (monotonic)."""
         return [lag for when, lag in self.lags if began <= when <= ended]
 
 
 class Witness:
-    """One session, from `begin` to `end`."""
+    """One session, from `begin` to `end`, at the pace of speech."""
 
     def __init__(self, url: str, key: str, packets: Iterator[Int16]) -> None:
-        self._url = url.replace("http", "ws", 1) + "/v1/audio/stream"
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = Client(url, api_key=key or None, resume_seconds=0, on_lost=self._lost)
         self._packets = packets
-        self._enough = asyncio.Event()
-        self._ready = asyncio.Event()
+        self._enough, self._ready = asyncio.Event(), asyncio.Event()
+        self._began = self._ended = 0.0
         self._task: asyncio.Task[None] | None = None
         self.account = Account()
 
+    def _lost(self, line: str) -> None:
+        self.account.error = line
+
     async def begin(self) -> None:
-        """Start the session; returns once the server is ready for it, or it has failed."""
+        """Start the session; return once the server is ready, or after a failure."""
         self._task = asyncio.create_task(self._run())
         waiting = asyncio.create_task(self._ready.wait())
         await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
 
     async def end(self) -> Account:
-        """End the audio, and return what was seen once the last text is there."""
+        """End the audio, and return the account after the last text."""
         self._enough.set()
         return await self.finished()
 
     async def finished(self) -> Account:
-        """Return what was seen once all audio was sent and the last text is there."""
+        """Return the account after all audio and the last text."""
         assert self._task is not None
         await self._task
         return self.account
 
     async def _run(self) -> None:
         try:
-            async with websockets.connect(
-                self._url,
-                additional_headers=self._headers,
-                ping_timeout=None,
-                open_timeout=_OPEN_SECONDS,
-            ) as socket:
-                await self._converse(socket)
-        except (OSError, TimeoutError, websockets.WebSocketException) as error:
+            async with asyncio.timeout(_OPEN_SECONDS) as limit:
+                stream = self._client.stream(self._paced(limit), chunk_ms=_CHUNK_MS)
+                async with aclosing(stream) as events:
+                    async for event in events:
+                        now = time.monotonic()
+                        if isinstance(event, Ready):
+                            self.account.session = event.session
+                            limit.reschedule(None)
+                            self._ready.set()
+                        elif isinstance(event, Partial):
+                            lag = now - self._began - event.audio_ms / 1000
+                            self.account.lags.append((now, lag))
+                        elif isinstance(event, Done):
+                            self.account.text = event.text
+                            self.account.lags.append((now, now - (self._ended or now)))
+        except (AuricleError, OSError) as error:  # TimeoutError is an OSError
             self.account.error = f"{type(error).__name__}: {error}"
 
-    async def _converse(self, socket: websockets.ClientConnection) -> None:
-        start = {"type": "start", "sample_rate": RATE, "chunk_ms": _CHUNK_MS}
-        await socket.send(json.dumps(start))
-        first = json.loads(await asyncio.wait_for(socket.recv(), _OPEN_SECONDS))
-        if first["type"] != "ready":
-            self.account.error = json.dumps(first)
-            return
-        self.account.session = first["session"]
-        self._ready.set()
-        began = time.monotonic()
-        ended: list[float] = []
-        sending = asyncio.create_task(self._send(socket, began, ended))
-        try:
-            await self._listen(socket, began, ended)
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-
-    async def _send(
-        self, socket: websockets.ClientConnection, began: float, ended: list[float]
-    ) -> None:
+    async def _paced(self, limit: asyncio.Timeout) -> AsyncIterator[Int16]:
+        await self._ready.wait()
+        self._began = time.monotonic()
         for packet in self._packets:
-            due = began + (len(self.account.packets) + 1) * _PACKET / RATE
+            due = self._began + (len(self.account.packets) + 1) * _PACKET / SAMPLE_RATE
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             if self._enough.is_set():
                 break
-            await socket.send(packet.astype("<i2").tobytes())
             self.account.packets.append(packet)
-        ended.append(time.monotonic())
-        await socket.send('{"type": "end"}')
-
-    async def _listen(
-        self, socket: websockets.ClientConnection, began: float, ended: list[float]
-    ) -> None:
-        while True:
-            seconds = _DONE_SECONDS if ended else 3600.0
-            try:
-                async with asyncio.timeout(min(seconds, 1.0)):
-                    message = json.loads(await socket.recv())
-            except TimeoutError:
-                if ended and time.monotonic() > ended[0] + _DONE_SECONDS:
-                    self.account.error = f"no last text within {_DONE_SECONDS:g} s"
-                    return
-                continue
-            now = time.monotonic()
-            if message["type"] == "partial":
-                lag = now - began - message["audio_ms"] / 1000
-                self.account.lags.append((now, lag))
-            elif message["type"] == "done":
-                self.account.text = message["text"]
-                self.account.lags.append((now, now - (ended or [now])[0]))
-                return
-            elif message["type"] in ("error", "going_away"):
-                self.account.error = json.dumps(message)
-                return
+            yield packet
+        self._ended = time.monotonic()
+        limit.reschedule(asyncio.get_running_loop().time() + _DONE_SECONDS)
 
 
 async def alone(url: str, key: str, packets: list[Int16]) -> Account:
-    """Say the same again, at the same pace, with no attack beside it."""
+    """Send the same audio at the same pace, without an attack."""
     witness = Witness(url, key, iter(packets))
     await witness.begin()
     return await witness.finished()

@@ -252,8 +252,8 @@ SHORT = (
             "python -m benchmarks.hostile --out build/hostile.json",
         ),
     ),
-    Short("benchmarks.hostile.growth", 300, ("python -m benchmarks.hostile.growth",)),
-    Short("benchmarks.hostile.holds", 300, ("python -m benchmarks.hostile.holds",)),
+    Short("benchmarks.live.growth", 300, ("python -m benchmarks.live.growth",)),
+    Short("benchmarks.live.holds", 300, ("python -m benchmarks.live.holds",)),
     Short(
         "benchmarks.overload --smoke --out {out}/overload.json",
         600,

@@ -1,6 +1,6 @@
 """Whatever a client sends, twice as much of it costs twice as much, and not more.
 
-Operations are counted, not time. `benchmarks.hostile.growth` has the same inputs, eight times as
+Operations are counted, not time. `benchmarks.live.growth` has the same inputs, eight times as
 large.
 """
 
@@ -11,9 +11,9 @@ import asyncio
 import pytest
 
 from auricle_testing.fakes import InstantDetector
-from benchmarks.hostile.growth import BAR, of_input, of_pushes
 from benchmarks.live.callbacks import watching
 from benchmarks.live.frontend import serve, serving
+from benchmarks.live.growth import BAR, of_input, of_pushes
 from benchmarks.live.inputs import INPUTS, Input
 from benchmarks.live.operations import counting, growth
 from benchmarks.live.processor import PUSHES, Pushes

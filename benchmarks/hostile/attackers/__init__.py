@@ -1,1 +1,1 @@
-"""Sends cases to a running graph and says what came back."""
+"""Clients that send hostile inputs to a running graph, and return the outcome."""

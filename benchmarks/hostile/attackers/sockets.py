@@ -1,219 +1,158 @@
-"""Attacks on the WebSocket protocols."""
+"""WebSocket sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import struct
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attackers.wire import Address, AttackerFailed, Hung, Wire
-from benchmarks.hostile.case import Case, Outcome, Verdict, leak, of_close, of_http
-from benchmarks.hostile.generators.websocket import frame, request
+from auricle.audio.decode import read_audio
+from auricle.audio.pcm import to_int16
+from auricle_testing.wire import BINARY, TEXT, frame
+from auricle_testing.wire import CLOSE as CLOSING
+from benchmarks.hostile import oracle
+from benchmarks.hostile.attackers.wire import PATIENCE, AttackerFailed, Hung, Target, Wire
+from benchmarks.hostile.inputs import RAW, Session
+from benchmarks.hostile.oracle import Outcome, Verdict
+from benchmarks.hostile.strategies.http import CLOSE, handshake
 
-CLOSE = frame(8, struct.pack(">H", 1000))
-END = frame(1, b'{"type": "end"}')
-# How long a session is given to complain before its end is sent.
-_PATIENCE = 0.15
 _AGAIN_SECONDS = 0.5
+_PACKET_BYTES = 64_000
+# More than Processor.translation_deadline_seconds, after which a translation is reported missing.
+TRANSLATED_SECONDS = 20.0
+_ERRORS = (b'"type":"error"', b'"type":"Error"')
 
 
 @dataclass
 class Ending:
-    """How a WebSocket session ended: close code (0: none), reason, last error message."""
+    """The end of a session: close code (0: none), reason, error messages, all messages."""
 
     code: int = 0
     reason: bytes = b""
-    error: bytes = b""
-    messages: int = 0
+    errors: list[bytes] = field(default_factory=list)
+    messages: list[bytes] = field(default_factory=list)
+
+    @property
+    def error(self) -> bytes:
+        """The last error message, empty for none."""
+        return self.errors[-1] if self.errors else b""
 
     def take(self, opcode: int, payload: bytes) -> None:
         """Take one frame of the server."""
-        if opcode == 8:
+        if opcode == CLOSING:
             self.code = int.from_bytes(payload[:2], "big") if len(payload) >= 2 else 1005
             self.reason = payload[2:]
-        elif opcode == 1:
-            self.messages += 1
-            if b'"type":"error"' in payload[:200]:
-                self.error = payload
+        elif opcode == TEXT:
+            self.messages.append(payload)
+            if any(mark in payload[:200] for mark in _ERRORS):
+                # Deepgram's word for a malformed message looks like the name of an exception.
+                self.errors.append(payload.replace(b'"SchemaError"', b'""'))
+
+    async def read(self, wire: Wire, seconds: float | None = None) -> bytes | None:
+        """Return the next text; None once the session is over. Raises Hung."""
+        while not self.code and (found := await wire.message(seconds)) is not None:
+            self.take(*found)
+            if found[0] == TEXT:
+                return found[1]
+        return None
+
+    async def read_all(self, wire: Wire, seconds: float | None = None) -> None:
+        """Read until the session is over. Raises Hung if nothing comes for `seconds`."""
+        while await self.read(wire, seconds) is not None:
+            pass
 
     def outcome(self) -> Outcome:
         """The verdict."""
+        if shown := next(filter(None, map(oracle.leak, self.errors)), ""):
+            return Outcome(Verdict.LEAKED, shown)
         if self.code:
-            return of_close(self.code, self.reason, self.error)
-        if self.error and (found := leak(self.error)):
-            return Outcome(Verdict.LEAKED, found)
+            return oracle.of_close(self.code, self.reason, self.error)
         return Outcome(Verdict.CLOSED, f"no close frame, {self.error[:200]!r}")
 
 
 async def opened(target: Target, path: str, extensions: str = "") -> Wire | Outcome:
-    """Return a connection after a good handshake, or the answer that it was refused with."""
-    wire = await Wire.open(Address(target.host, target.port))
-    await wire.send(request(path, key=target.key, extensions=extensions))
-    answer = await wire.http()
-    if answer is not None and answer.status == 101:
+    """Return a connection after a valid handshake, or its rejection."""
+    wire = await Wire.open(target.place("http"))
+    await wire.send(handshake(path, key=target.key, extensions=extensions))
+    while b"\r\n\r\n" not in wire.unread:
+        if not await wire.receive():
+            wire.close()
+            return Outcome(Verdict.FAILED, "a valid handshake was not answered")
+    answer, _, wire.unread[:] = bytes(wire.unread).partition(b"\r\n\r\n")
+    if answer.startswith(b"HTTP/1.1 101 "):
         return wire
+    outcome = oracle.of_answers(answer + b"\r\n\r\n" + await wire.rest(PATIENCE))
     wire.close()
-    if answer is None:
-        return Outcome(Verdict.FAILED, "a good handshake was not answered")
-    return of_http(answer.status, answer.body, answer.retry_after)
+    return outcome
 
 
 async def let_in(target: Target, path: str, seconds: float = 60.0) -> Wire:
-    """Return a connection after a good handshake, as soon as the server has room.
+    """Return a connection after a valid handshake, as soon as the server has room.
 
-    Raises AttackerFailed if it has none for so many seconds, or refuses for another reason.
+    Raises AttackerFailed after `seconds`, or if the server refuses for another reason.
     """
     deadline = time.monotonic() + seconds
-    while True:
-        found = await opened(target, path)
-        if isinstance(found, Wire):
-            return found
+    while isinstance(found := await opened(target, path), Outcome):
         if found.verdict is not Verdict.BUSY or time.monotonic() > deadline:
-            raise AttackerFailed(f"not let in: {found.detail}")
+            raise AttackerFailed(f"not accepted: {found.detail}")
         await asyncio.sleep(_AGAIN_SECONDS)
+    return found
 
 
-async def handshakes(target: Target, case: Case) -> Outcome:
-    """Send the pieces of a handshake, and see that it is answered or the connection closed."""
-    wire = await Wire.open(Address(target.host, target.port))
+async def session(target: Target, sent: Session) -> Outcome:
+    """Send the messages, and judge the end of the session."""
+    wire = await opened(target, sent.path, sent.extensions)
+    if isinstance(wire, Outcome):
+        return wire
     try:
-        for piece in case.data:
-            await wire.send(piece)
-        waited = not await wire.hears_end(_PATIENCE)
-        if not wire.unread:
-            return Outcome(Verdict.WAITED if waited else Verdict.CLOSED)
-        answer = await wire.http()
-        assert answer is not None
-        if answer.status == 101:
-            return Outcome(Verdict.ANSWERED, "101")
-        return of_http(answer.status, answer.body, answer.retry_after)
-    finally:
-        wire.close(abrupt=True)
-
-
-async def frames(target: Target, case: Case) -> Outcome:
-    """Send frames after a good handshake, then a close frame, then the end."""
-    wire = await opened(target, case.data["path"], case.data["extensions"])
-    if isinstance(wire, Outcome):
-        return wire
-    return await conversed(wire, [*case.data["sent"], CLOSE])
-
-
-async def session(target: Target, case: Case) -> Outcome:
-    """Send text and binary messages on /v1/audio/stream, then a close frame."""
-    wire = await opened(target, "/v1/audio/stream")
-    if isinstance(wire, Outcome):
-        return wire
-    return await conversed(wire, [*(_message(one) for one in case.data)], until_closed=True)
-
-
-def _message(message: str | bytes) -> bytes:
-    if isinstance(message, str):
-        return frame(1, message.encode())
-    return frame(2, message)
-
-
-def _texts(case: Case) -> Iterable[bytes]:
-    return (frame(1, message) for message in case.data)
-
-
-async def starts(target: Target, case: Case) -> Outcome:
-    """Send text messages (bytes) on /v1/audio/stream."""
-    wire = await opened(target, "/v1/audio/stream")
-    if isinstance(wire, Outcome):
-        return wire
-    return await conversed(wire, list(_texts(case)), until_closed=True)
-
-
-async def conversed(
-    wire: Wire, sent: list[bytes], until_closed: bool = False, ending: Ending | None = None
-) -> Outcome:
-    """Send, and read until the server has closed; `ending` takes what it says.
-
-    With `until_closed`, a session that does not end by itself gets a close frame: it may
-    rightly wait for more audio.
-    """
-    ending, waited = ending or Ending(), False
-    try:
-        for part in sent:
-            await wire.send(part)
-        if until_closed and not await _ended(wire, ending, _PATIENCE):
-            await wire.send(CLOSE)
-        if not await _ended(wire, ending, _PATIENCE):
-            waited = True
-            await wire.hears_end(_PATIENCE)
-            await _ended(wire, ending, _PATIENCE)
-        if waited and not ending.code:
-            return Outcome(Verdict.WAITED, f"after {ending.messages} messages")
-        return ending.outcome()
+        if sent.spoken:
+            return await _spoken(target, wire, sent)
+        frames = (data if code == RAW else frame(code, data) for code, data in sent.sent)
+        return await _conversed(wire, frames)
     finally:
         wire.close()
 
 
-async def _ended(wire: Wire, ending: Ending, seconds: float) -> bool:
-    """Read for at most that long without news; whether the session has ended."""
-    while True:
-        while (found := wire.frame()) is not None:
-            ending.take(*found)
-        if ending.code:
-            return True
+async def _conversed(wire: Wire, sent: Iterable[bytes]) -> Outcome:
+    """Send, and read until the server has closed.
+
+    A session that does not end by itself gets a close frame, as it may wait for more audio, and the
+    end of the connection after that.
+    """
+    ending = Ending()
+    for part in sent:
+        await wire.send(part)
+    for last in (b"", CLOSE):
+        await wire.send(last)
         try:
-            if not await wire.receive(seconds):
-                return True
+            await ending.read_all(wire, PATIENCE)
+            return ending.outcome()
         except Hung:
-            return False
+            pass
+    await wire.rest(PATIENCE)
+    await ending.read_all(wire)
+    outcome = ending.outcome()
+    if outcome.verdict is Verdict.CLOSED:
+        return Outcome(Verdict.WAITED, f"after {len(ending.messages)} messages")
+    return outcome
 
 
-class Realtime:
-    """One connection to /v1/realtime that takes many events, until one ends it."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._wire: Wire | None = None
-        self._number = 0
-
-    async def attack(self, case: Case) -> Outcome:
-        """Send the event, then one whose answer is known, and read up to that."""
-        if self._wire is None:
-            found = await opened(self._target, "/v1/realtime")
-            if isinstance(found, Outcome):
-                return found
-            self._wire = found
-        wire, ending = self._wire, Ending()
-        self._number += 1
-        mark = f"mark{self._number}"
-        known = {"type": "session.update", "event_id": mark, "session": {mark: 0}}
-        await wire.send(frame(1, case.data))
-        await wire.send(frame(1, json.dumps(known).encode()))
-        try:
-            return await self._answer(wire, ending, mark.encode())
-        except (Hung, AttackerFailed):
-            self.close()
-            raise
-
-    async def _answer(self, wire: Wire, ending: Ending, mark: bytes) -> Outcome:
-        error = b""
-        while True:
-            found = wire.frame()
-            if found is None:
-                if ending.code or not await wire.receive():
-                    self.close()
-                    return ending.outcome()
-                continue
-            ending.take(*found)
-            if mark in ending.error:
-                break
-            error = ending.error
-        if (shown := leak(error)) is not None:
-            return Outcome(Verdict.LEAKED, shown)
-        return Outcome(Verdict.REFUSED if error else Verdict.ANSWERED, repr(error[:200]))
-
-    def close(self) -> None:
-        """Close the connection; the next case opens another."""
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
+async def _spoken(target: Target, wire: Wire, sent: Session) -> Outcome:
+    """Speak between the first message and the last, and judge the translations."""
+    pcm = await asyncio.to_thread(lambda: to_int16(read_audio(Path(target.audio))).tobytes())
+    (_, start), (_, end) = sent.sent
+    await wire.send(frame(TEXT, start))
+    for at in range(0, len(pcm), _PACKET_BYTES):
+        await wire.send(frame(BINARY, pcm[at : at + _PACKET_BYTES]))
+    await wire.send(frame(TEXT, end))
+    ending = Ending()
+    await ending.read_all(wire, TRANSLATED_SECONDS)
+    outcome = ending.outcome()
+    if outcome.verdict is not Verdict.ANSWERED:
+        return outcome
+    told: list[dict[str, Any]] = [json.loads(message) for message in ending.messages]
+    return oracle.of_translations(told, len(json.loads(start)["translate"]))

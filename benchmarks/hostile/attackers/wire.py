@@ -1,4 +1,4 @@
-"""Raw connections, and what comes back on them."""
+"""Raw connections to a graph."""
 
 from __future__ import annotations
 
@@ -7,52 +7,86 @@ import contextlib
 import itertools
 import socket
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
-# Within this a server answers, or has hung.
+import msgspec
+
+# A server answers within this time, or it hangs.
 ANSWER_SECONDS = 5.0
-# No address is that of the witness, and limits of one address are not met by accident.
+# The time in which a server reports an error before the client ends its side.
+PATIENCE = 0.15
+# None of these addresses is the witness's, and together they stay below limits of one address.
 _SOURCES = itertools.cycle([f"127.0.0.{number}" for number in range(2, 34)])
 _MOST_READ = 1 << 20
 
 
 class AttackerFailed(Exception):
-    """The attacker could not do its part; this says nothing of the server."""
+    """The attacker could not do its part; the server may be right."""
 
 
 class Hung(Exception):
-    """Nothing came for ANSWER_SECONDS where something had to."""
+    """No answer for ANSWER_SECONDS where one was due."""
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where to attack: host and port, or the path of a Unix socket."""
+class Port(msgspec.Struct, frozen=True):
+    """A TCP port or Unix socket (`path`) of a process of the graph.
 
+    It is bound to `bound` and reachable at `host`. A process serves HTTP on its `system` port.
+    """
+
+    component: str = ""
     host: str = ""
-    port: int = 0
+    bound: str = ""
+    number: int = 0
+    system: bool = False
     path: str = ""
 
 
-@dataclass(frozen=True)
-class HttpAnswer:
-    """An HTTP answer; `stays`: the server keeps the connection open."""
+class Target(msgspec.Struct, frozen=True):
+    """An attacker's knowledge of a running graph.
 
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    stays: bool
+    It has the keys of the attacker, of a `newcomer` during an attack and of a tenant that is
+    switched off (empty without keys), the witness's session and tenant, the ports inside the graph,
+    the path of a recording, and the frontend's other ports (0 without one).
+    """
+
+    host: str
+    port: int
+    key: str
+    newcomer: str
+    withdrawn: str
+    model: str
+    discovery: str
+    ports: tuple[Port, ...]
+    audio: str
+    witness: str = ""
+    tenant: str = "witness"
+    wyoming_port: int = 0
+    audiosocket_port: int = 0
+    grpc_port: int = 0
 
     @property
-    def retry_after(self) -> bool:
-        """Whether it says when to come again."""
-        return "retry-after" in self.headers
+    def url(self) -> str:
+        """The address of the frontend."""
+        return f"http://{self.host}:{self.port}"
+
+    def place(self, name: str, which: float = 0.0) -> Port:
+        """Return the frontend's port of that protocol, or one (0 to 1) of the `ports` inside the
+        graph, or of the HTTP `servers` inside it. Raises AttackerFailed if there is none."""
+        if name not in ("ports", "servers"):
+            number = self.port if name == "http" else getattr(self, f"{name}_port")
+            return Port(host=self.host, number=number)
+        found = [one for one in self.ports
+                 if name == "ports" or one.system or "launcher.sock" in one.path]  # fmt: skip
+        if not found:
+            raise AttackerFailed(f"the graph has no {name} inside")
+        return found[int(which * len(found))]
 
 
 class Wire:
-    """One connection of an attacker. Waits end after ANSWER_SECONDS with Hung.
+    """One connection of an attacker.
 
-    That the server has closed is no error: sending does nothing then, and reading returns b"".
+    A closed connection is not an error: sending has no effect then, and reading returns b"".
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,33 +95,30 @@ class Wire:
         self.unread = bytearray()
 
     @classmethod
-    async def open(cls, address: Address) -> Wire:
-        """Connect. Raises Hung if the server does not take the connection, AttackerFailed if this
-        side cannot."""
+    async def open(cls, port: Port) -> Wire:
+        """Connect. Raises Hung, or AttackerFailed if this side cannot."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                if address.path:
-                    return cls(*await asyncio.open_unix_connection(Path(address.path)))
+                if port.path:
+                    return cls(*await asyncio.open_unix_connection(Path(port.path)))
                 source = (next(_SOURCES), 0)
-                pair = await asyncio.open_connection(
-                    address.host, address.port, local_addr=source, limit=_MOST_READ
-                )
-                return cls(*pair)
+                return cls(*await asyncio.open_connection(
+                    port.host, port.number, local_addr=source, limit=_MOST_READ
+                ))  # fmt: skip
         except TimeoutError:
-            raise Hung("the connection was not taken") from None
+            raise Hung("the connection was not accepted") from None
         except OSError as error:
             raise AttackerFailed(f"cannot connect: {error}") from None
 
     async def send(self, data: bytes) -> None:
-        """Send; returns early if the server has closed or does not take it (backpressure)."""
+        """Send; return early if the server has closed or does not read (backpressure)."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             self._writer.write(data)
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._writer.drain()
 
     async def receive(self, seconds: float | None = None) -> bytes:
-        """Return what comes next; b"" once the server has closed. Raises Hung, after
-        ANSWER_SECONDS if nothing else is said."""
+        """Return the next bytes, b"" once the server has closed. Raises Hung after `seconds`."""
         seconds = ANSWER_SECONDS if seconds is None else seconds
         try:
             async with asyncio.timeout(seconds):
@@ -95,30 +126,42 @@ class Wire:
         except ConnectionError:
             return b""
         except TimeoutError:
-            raise Hung(f"nothing for {seconds:g} s") from None
+            raise Hung(f"no answer for {seconds:g} s") from None
         self.unread += data
         return data
 
-    async def hears_end(self, patience: float) -> bool:
-        """Send the end; return whether the server had answered or closed before, within
-        `patience` seconds. Raises Hung unless the server closes after that."""
-        answered = True
+    async def rest(self, patience: float | None = None) -> bytes:
+        """Read until the server closes, and return all unread bytes.
+
+        After `patience` without news the attacker ends its side. Raises Hung unless the server then
+        closes, too.
+        """
         try:
             while await self.receive(patience):
                 pass
         except Hung:
-            answered = bool(self.unread)
+            if patience is None:
+                raise
             with contextlib.suppress(OSError, NotImplementedError):
                 self._writer.write_eof()
-            while await self.receive():
-                if len(self.unread) > _MOST_READ:
-                    break
-        return answered
+            while await self.receive() and len(self.unread) < _MOST_READ:
+                pass
+        return bytes(self.unread)
 
-    async def glance(self, seconds: float) -> None:
-        """Read what comes within so many seconds, if anything does."""
-        with contextlib.suppress(Hung):
-            await self.receive(seconds)
+    async def message(self, seconds: float | None = None) -> tuple[int, bytes] | None:
+        """Return opcode and payload of the next frame; None once the server has closed."""
+        data = self.unread
+        while True:
+            short = data[1] & 127 if len(data) > 1 else 0
+            at = {126: 4, 127: 10}.get(short, 2)
+            end = at + (short if at == 2 else int.from_bytes(data[2:at], "big"))
+            if len(data) >= at and len(data) >= end:
+                break
+            if not await self.receive(seconds):
+                return None
+        opcode, payload = data[0] & 15, bytes(data[at:end])
+        del data[:end]
+        return opcode, payload
 
     def close(self, *, abrupt: bool = False) -> None:
         """Close, with a reset if `abrupt`."""
@@ -127,70 +170,3 @@ class Wire:
                 inner.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         with contextlib.suppress(OSError, RuntimeError):
             self._writer.transport.abort() if abrupt else self._writer.close()
-
-    async def http(self, *, head: bool = False) -> HttpAnswer | None:
-        """Read one HTTP answer (`head`: to a HEAD request); None if the server closes first."""
-        while (end := self.unread.find(b"\r\n\r\n")) < 0:
-            if not await self.receive():
-                return None
-        lines = bytes(self.unread[:end]).decode("latin-1").split("\r\n")
-        del self.unread[: end + 4]
-        version, _, status = lines[0].partition(" ")
-        if not version.startswith("HTTP/") or not status[:3].isdigit():
-            raise AttackerFailed(f"not HTTP: {lines[0][:80]!r}")
-        pairs = (line.partition(":") for line in lines[1:])
-        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-        number = int(status[:3])
-        if number == 100:
-            return await self.http(head=head)
-        body = b"" if head or number in (101, 204, 304) else await self._body(headers)
-        return HttpAnswer(number, headers, body, headers.get("connection", "") != "close")
-
-    async def _body(self, headers: dict[str, str]) -> bytes:
-        if headers.get("transfer-encoding") == "chunked":
-            return await self._chunks()
-        if (length := headers.get("content-length")) is None:
-            while await self.receive():
-                pass
-            return self._taken(len(self.unread))
-        while len(self.unread) < int(length):
-            if not await self.receive():
-                break
-        return self._taken(int(length))
-
-    async def _chunks(self) -> bytes:
-        body = b""
-        while True:
-            while (end := self.unread.find(b"\r\n")) < 0:
-                if not await self.receive():
-                    return body
-            size = int(bytes(self.unread[:end]).split(b";")[0], 16)
-            while len(self.unread) < end + 4 + size:
-                if not await self.receive():
-                    return body + bytes(self.unread[end + 2 :])
-            body += bytes(self.unread[end + 2 : end + 2 + size])
-            del self.unread[: end + 4 + size]
-            if not size:
-                return body
-
-    def _taken(self, size: int) -> bytes:
-        taken = bytes(self.unread[:size])
-        del self.unread[:size]
-        return taken
-
-    def frame(self) -> tuple[int, bytes] | None:
-        """Return opcode and payload of the next whole frame that has arrived, if there is one."""
-        data = self.unread
-        if len(data) < 2:
-            return None
-        size, at = data[1] & 127, 2
-        if size >= 126:
-            at = 4 if size == 126 else 10
-            if len(data) < at:
-                return None
-            size = int.from_bytes(data[2:at], "big")
-        if len(data) < at + size:
-            return None
-        opcode, payload = data[0] & 15, bytes(data[at : at + size])
-        del data[: at + size]
-        return opcode, payload

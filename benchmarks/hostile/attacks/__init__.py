@@ -1,1 +1,1 @@
-"""The attacks of the campaign by subject, each known to have succeeded once."""
+"""Named attacks: functions of a target and a scale (0 to 1] that return whether the graph held."""

@@ -1,83 +1,116 @@
-"""A client who comes while an attack goes on, from an address of its own."""
+"""A client that connects during an attack, from an address of its own, and watches /live."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import websockets
 
-from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attackers.wire import ANSWER_SECONDS, AttackerFailed
+from benchmarks.hostile.attackers.wire import ANSWER_SECONDS, AttackerFailed, Target
 
 _ADDRESS = "127.0.0.200"
+_PROBE_SECONDS = 0.05
+RESPONSIVE_SECONDS = 1.0
+RECORDING_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Held:
-    """Whether the graph held against an attack, why (not), and how many cases it was."""
+@dataclass
+class Live:
+    """The answers of /live: the longest in seconds, and failures."""
 
-    held: bool
-    detail: str
-    cases: int = 1
+    worst: float = 0.0
+    failures: list[str] = field(default_factory=list)
 
 
-def _url(target: Target) -> str:
-    return f"://{target.host}:{target.port}"
+def _client(seconds: float) -> httpx.AsyncClient:
+    transport = httpx.AsyncHTTPTransport(local_address=_ADDRESS)
+    return httpx.AsyncClient(transport=transport, timeout=seconds)
 
 
 def _authorization(target: Target) -> dict[str, str]:
-    """The newcomer's header; none if the graph needs no keys."""
+    """The newcomer's header; empty if the graph needs no keys."""
     return {"Authorization": f"Bearer {target.newcomer}"} if target.newcomer else {}
 
 
-async def is_let_in(target: Target, within_seconds: float | None = None) -> str:
-    """Open a live session, within ANSWER_SECONDS by default; return why not, or ""."""
-    within_seconds = ANSWER_SECONDS if within_seconds is None else within_seconds
-    began = time.monotonic()
+@asynccontextmanager
+async def watching_live(url: str, pause: float = _PROBE_SECONDS) -> AsyncIterator[Live]:
+    """Request /live again and again until the block ends."""
+    found = Live()
+
+    async def watch() -> None:
+        async with _client(ANSWER_SECONDS) as client:
+            while True:
+                began = time.monotonic()
+                try:
+                    (await client.get(f"{url}/live")).raise_for_status()
+                except httpx.TimeoutException:
+                    found.failures.append(f"/live did not answer for {ANSWER_SECONDS:g} s")
+                except httpx.HTTPError as error:
+                    found.failures.append(f"/live: {error!r}")
+                found.worst = max(found.worst, time.monotonic() - began)
+                await asyncio.sleep(pause)
+
+    task = asyncio.create_task(watch())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def rejection(target: Target) -> str:
+    """Open a live session; return the reason for its rejection, or an empty text."""
     try:
         async with websockets.connect(
-            f"ws{_url(target)}/v1/audio/stream",
+            target.url.replace("http", "ws", 1) + "/v1/audio/stream",
             additional_headers=_authorization(target),
             local_addr=(_ADDRESS, 0),
-            open_timeout=within_seconds,
+            open_timeout=ANSWER_SECONDS,
         ) as socket:
-            await socket.send(json.dumps({"type": "start", "sample_rate": 16_000}))
-            message = json.loads(await asyncio.wait_for(socket.recv(), within_seconds))
-            if message["type"] != "ready":
-                return f"a newcomer was told {message}"
+            await socket.send('{"type": "start", "sample_rate": 16000}')
+            message = json.loads(await asyncio.wait_for(socket.recv(), ANSWER_SECONDS))
+            return "" if message["type"] == "ready" else f"a newcomer received {message}"
     except websockets.InvalidStatus as error:
         after = error.response.headers.get("Retry-After")
         return f"a newcomer was refused with {error.response.status_code}, Retry-After {after}"
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
-        return f"a newcomer failed after {time.monotonic() - began:.1f} s: {error!r}"
-    return ""
+        return f"a newcomer's session failed: {error!r}"
 
 
-async def until_let_in(target: Target, seconds: float = 20.0) -> None:
-    """Wait until a newcomer is let in with no attack, so that it is the attack that refusals
-    come from. Raises AttackerFailed if none is for so many seconds."""
+async def until_accepted(target: Target, seconds: float = 20.0) -> None:
+    """Wait until a newcomer is accepted before an attack. Raises AttackerFailed."""
     deadline = time.monotonic() + seconds
-    while refused := await is_let_in(target):
+    while refused := await rejection(target):
         if time.monotonic() > deadline:
             raise AttackerFailed(f"before the attack {refused}")
         await asyncio.sleep(1.0)
 
 
-async def is_transcribed(target: Target, within_seconds: float) -> str:
-    """Have a short recording transcribed; return why not, or ""."""
+async def rejection_within(target: Target, seconds: float) -> str:
+    """Open a session each second; return the first reason for a rejection, or an empty text."""
+    end, refused = time.monotonic() + seconds, ""
+    while time.monotonic() < end and not refused:
+        await asyncio.sleep(1.0)
+        refused = await rejection(target)
+    return refused
+
+
+async def untranscribed(target: Target, within_seconds: float | None = None) -> str:
+    """Have a short recording transcribed in time; return the reason for a failure, or ""."""
     data = await asyncio.to_thread(Path(target.audio).read_bytes)
-    transport = httpx.AsyncHTTPTransport(local_address=_ADDRESS)
     began = time.monotonic()
     try:
-        async with httpx.AsyncClient(transport=transport, timeout=within_seconds) as client:
+        async with _client(within_seconds or RECORDING_SECONDS) as client:
             answer = await client.post(
-                f"http{_url(target)}/v1/audio/transcriptions",
-                data={"model": "demo"},
+                f"{target.url}/v1/audio/transcriptions",
+                data={"model": target.model},
                 files={"file": ("x.flac", data)},
                 headers=_authorization(target),
             )
@@ -88,25 +121,9 @@ async def is_transcribed(target: Target, within_seconds: float) -> str:
     return ""
 
 
-async def slowest_live(target: Target, until: asyncio.Event) -> float:
-    """The longest answer of /live in seconds until the event; ANSWER_SECONDS if there was none."""
-    worst = 0.0
-    transport = httpx.AsyncHTTPTransport(local_address=_ADDRESS)
-    async with httpx.AsyncClient(transport=transport, timeout=ANSWER_SECONDS) as client:
-        while not until.is_set():
-            began = time.monotonic()
-            try:
-                await client.get(f"http{_url(target)}/live")
-            except httpx.HTTPError:
-                return ANSWER_SECONDS
-            worst = max(worst, time.monotonic() - began)
-            await asyncio.sleep(0.05)
-    return worst
-
-
 async def metric(target: Target, name: str) -> float:
     """The sum of a metric of the frontend."""
-    async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as client:
-        text = (await client.get(f"http{_url(target)}/metrics")).text
+    async with _client(ANSWER_SECONDS) as client:
+        text = (await client.get(f"{target.url}/metrics")).text
     lines = (line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)

@@ -3,132 +3,132 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
+from contextlib import AsyncExitStack, suppress
 
-from auricle_testing import media
-from benchmarks.hostile.attackers.http import head
-from benchmarks.hostile.attackers.target import Target
-from benchmarks.hostile.attackers.wire import Address, HttpAnswer, Hung, Wire
-from benchmarks.hostile.attacks.newcomer import Held, is_transcribed
-from benchmarks.hostile.generators.http import upload
+from auricle_testing import media, recordings
+from benchmarks.hostile.attacker import judging
+from benchmarks.hostile.attackers.ports import head
+from benchmarks.hostile.attackers.wire import Hung, Target, Wire
+from benchmarks.hostile.attacks.newcomer import untranscribed
+from benchmarks.hostile.inputs import Post
+from benchmarks.hostile.oracle import Held, Verdict
+from benchmarks.hostile.strategies.http import TRANSCRIPTIONS, upload
+from benchmarks.hostile.strategies.values import MODEL
 
-RECORDING_SECONDS = 10.0
 _BOMB_SECONDS = 45.0
 _SLOW_CONNECTIONS = 256
+_GOOD = "a newcomer's recording was transcribed"
 
 
-async def _upload(target: Target, data: bytes, name: str, seconds: float) -> HttpAnswer | None:
-    """Post a file; None if no answer came in that time."""
-    content_type, body = upload(data, name, model="demo")
-    wire = await Wire.open(Address(target.host, target.port))
+async def _upload(target: Target, data: bytes, name: str, seconds: float) -> bytes:
+    """Post a file, and return the answer; empty if none comes in that time."""
+    form = upload(data, name, model=target.model)
+    wire = await Wire.open(target.place("http"))
     try:
         async with asyncio.timeout(seconds):
-            await wire.send(head(target, content_type, len(body)) + body)
+            await wire.send(head(target, form) + form.body)
             while True:
-                with contextlib.suppress(Hung):
-                    return await wire.http()
+                with suppress(Hung):
+                    return await wire.rest()
     except TimeoutError:
-        return None
+        return b""
     finally:
         wire.close(abrupt=True)
 
 
-async def _beside_bombs(target: Target, files: dict[str, bytes]) -> Held:
-    """Upload all of them at once; a newcomer's recording must be transcribed meanwhile."""
-    uploads = [
-        asyncio.create_task(_upload(target, data, name, 60.0)) for name, data in files.items()
-    ]
+def _status(answer: bytes) -> int:
+    return int(answer[9:12] or 0)
+
+
+async def _beside_bombs(target: Target, data: bytes, suffix: str, count: int) -> Held:
+    """Upload several copies at once; a newcomer's recording must be transcribed meanwhile."""
+    names = (f"{number}.{suffix}" for number in range(count))
+    uploads = [asyncio.create_task(_upload(target, data, name, 60.0)) for name in names]
     await asyncio.sleep(1.0)
-    refused = await is_transcribed(target, RECORDING_SECONDS)
+    refused = await untranscribed(target)
     for one in uploads:
         one.cancel()
     await asyncio.gather(*uploads, return_exceptions=True)
-    return Held(not refused, refused or "a newcomer's recording was transcribed", len(files))
+    return Held(not refused, refused or _GOOD, count)
 
 
 async def tiny_packets(target: Target, scale: float) -> Held:
-    """Matroska files of a million packets of one sample each."""
+    """Matroska files of a million packets with one sample each."""
     data = await asyncio.to_thread(media.one_sample_packets, int(1_000_000 * max(scale, 0.2)))
-    return await _beside_bombs(target, {f"{n}.mka": data for n in range(2)})
+    return await _beside_bombs(target, data, "mka", 2)
 
 
 async def hours_of_silence(target: Target, scale: float) -> Held:
     """Hours of silence in a few hundred kilobytes."""
     seconds = int(4 * 3_600 * max(scale, 0.25))
     data = await asyncio.to_thread(media.silent_flac, seconds, 16_000, 1)
-    return await _beside_bombs(target, {f"{n}.flac": data for n in range(4)})
-
-
-async def media_bombs(target: Target, scale: float) -> Held:
-    """Recordings made to cost more than they are worth: none is answered with a failure, and a
-    newcomer's is transcribed meanwhile. Hours of silence may be worked at, within their limits."""
-    made = await asyncio.to_thread(lambda: list(media.bombs(1)))
-    every = max(1, round(0.4 / scale))
-    waiting, wrong, unanswered = list(made[::every]), list[str](), list[str]()
-
-    async def row() -> None:
-        while waiting:
-            file, data = waiting.pop()
-            answer = await _upload(target, data, file, _BOMB_SECONDS)
-            if answer is None:
-                unanswered.append(file)
-            elif answer.status >= 500:
-                wrong.append(f"{file}: {answer.status} {answer.body[:100]!r}")
-
-    rows = [asyncio.create_task(row()) for _ in range(2)]
-    refused = await is_transcribed(target, RECORDING_SECONDS)
-    await asyncio.gather(*rows)
-    busy = f"still at work: {', '.join(unanswered)}" if unanswered else "all were answered"
-    detail = refused or "; ".join(wrong) or busy
-    return Held(not (refused or wrong), detail, len(made[::every]))
+    return await _beside_bombs(target, data, "flac", 4)
 
 
 async def many_channels(target: Target, scale: float) -> Held:
     """32 channels at 192 kHz."""
     noise = random.Random(1).randbytes(32 * 2 * int(192_000 * 2 * max(scale, 0.25)))
-    data = media.wav(noise, rate=192_000, channels=32)
-    return await _beside_bombs(target, {f"{n}.wav": data for n in range(3)})
+    return await _beside_bombs(target, media.wav(noise, rate=192_000, channels=32), "wav", 3)
+
+
+async def media_bombs(target: Target, scale: float) -> Held:
+    """Recordings whose cost is far larger than their use: none causes a failure, and a newcomer's
+    is transcribed meanwhile. Hours of silence may take long, within their limits."""
+    made = await asyncio.to_thread(lambda: list(media.bombs(1)))
+    waiting = made[:: max(1, round(0.4 / scale))]
+    count, wrong, slow = len(waiting), list[str](), list[str]()
+
+    async def row() -> None:
+        while waiting:
+            file, data = waiting.pop()
+            answer = await _upload(target, data, file, _BOMB_SECONDS)
+            if not answer:
+                slow.append(file)
+            elif _status(answer) >= 500:
+                wrong.append(f"{file}: {answer[:300]!r}")
+
+    rows = asyncio.gather(row(), row())
+    refused = await untranscribed(target)
+    await rows
+    detail = f"still in progress: {', '.join(slow)}" if slow else "all were answered"
+    return Held(not (refused or wrong), refused or "; ".join(wrong) or detail, count)
 
 
 async def slow_bodies(target: Target, _scale: float) -> Held:
     """256 uploads of a byte now and then; a newcomer's recording must be transcribed."""
-    wires: list[Wire] = []
-    begun = head(target, b"multipart/form-data; boundary=x", 100_000)
-    try:
+    form = Post(TRANSCRIPTIONS, b"multipart/form-data; boundary=x", b"--x")
+    async with AsyncExitStack() as stack:
+        wires = []
         for _ in range(_SLOW_CONNECTIONS):
-            wire = await Wire.open(Address(target.host, target.port))
-            wires.append(wire)
-            await wire.send(begun + b"--x")
-        refused = await is_transcribed(target, RECORDING_SECONDS)
+            wires.append(await Wire.open(target.place("http")))
+            stack.callback(wires[-1].close, abrupt=True)
+            await wires[-1].send(head(target, form, 100_000) + form.body)
+        refused = await untranscribed(target)
         for wire in wires:
             await wire.send(b"-")
-    finally:
-        for wire in wires:
-            wire.close(abrupt=True)
-    return Held(not refused, refused or "a newcomer's recording was transcribed", len(wires))
+    return Held(not refused, refused or _GOOD, _SLOW_CONNECTIONS)
+
+
+_AUDIO = recordings.path("hello")
+_NAMED = (_AUDIO, *(f"/proc/self/fd/{number}" for number in range(3, 64)), "/dev/fd/3", "x.flac")
+# Playlists that name other files, and descriptors of another client's upload.
+_PLAYLISTS = (
+    *(
+        f"#EXTM3U\n#EXTINF:9,\n{form}{_AUDIO}\n#EXT-X-ENDLIST\n"
+        for form in ("", "file://", "file:")
+    ),
+    f'<?xml version="1.0"?><MPD><Period><BaseURL>{_AUDIO}</BaseURL></Period></MPD>',
+    "v=0\nc=IN IP4 127.0.0.1\nm=audio 9 RTP/AVP 0\n",
+    *(f"ffconcat version 1.0\nfile '{name}'\n" for name in _NAMED),
+)
+_none_opened = judging([upload(text.encode(), "x.txt", model=MODEL) for text in _PLAYLISTS],
+                       Verdict.REFUSED)  # fmt: skip
 
 
 async def other_files(target: Target, scale: float) -> Held:
-    """Playlists that name other files, and descriptors that another client's upload may have."""
-    descriptors = range(3, 3 + int(61 * max(scale, 0.3)))
-    named = [target.audio, *(f"/proc/self/fd/{n}" for n in descriptors), "/dev/fd/3", "x.flac"]
-    texts = [
-        *(f"ffconcat version 1.0\nfile '{name}'\n" for name in named),
-        *(f"#EXTM3U\n#EXTINF:9,\n{form}\n#EXT-X-ENDLIST\n"
-          for name in named[:1] for form in (name, f"file://{name}", f"file:{name}")),
-        f'<?xml version="1.0"?><MPD><Period><BaseURL>{target.audio}</BaseURL></Period></MPD>',
-        "v=0\nc=IN IP4 127.0.0.1\nm=audio 9 RTP/AVP 0\n",
-    ]  # fmt: skip
-    other = asyncio.create_task(is_transcribed(target, 60.0))
-    wrong = []
-    for text in texts:
-        answer = await _upload(target, text.encode(), "x.txt", 10.0)
-        if answer is None or answer.status != 400:
-            wrong.append(f"{text[:60]!r}: {answer and (answer.status, answer.body[:100])}")
-    refused = await other
-    return Held(
-        not wrong and not refused,
-        "; ".join(wrong[:3]) or refused or "none was opened",
-        len(texts),
-    )
+    """Playlists during another client's upload. They must not open its file."""
+    other = asyncio.create_task(untranscribed(target, 60.0))
+    held = await _none_opened(target, max(scale, 0.3))
+    detail = await other or held.detail
+    return Held(held.held and detail == held.detail, detail, held.cases)

@@ -1,9 +1,9 @@
 """The longest time for which one live client holds the frontend's event loop.
 
 The frontend's code runs in this process, with the real model of voice activity and a made-up
-processor, on asyncio's own loop, whose callbacks can be timed. What is measured is the CPU time of
-the loop's thread, so that a callback which the system interrupts does not look longer; the time on
-the clock is given beside it, and means something on a quiet machine only.
+processor, on asyncio's own loop, whose callbacks can be timed. A time is the CPU time of the loop's
+thread, so that a callback which the system interrupts does not look longer; the time on the clock
+is given, too, and has a meaning on a quiet machine only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REPEATS = 3
 
 @dataclass(frozen=True)
 class Hold:
-    """The longest callback of one kind of input, and what it ran.
+    """The longest callback of one kind of input, and the function that it ran.
 
     `longest_ms` is CPU time, `clock_ms` the longest on the clock, which may be of another callback.
     """
@@ -45,7 +45,7 @@ class Hold:
 
 @dataclass(frozen=True)
 class HoldsResult:
-    """The longest hold of every kind of input; `longest_hold_ms` is that of `worst`."""
+    """The longest hold of every kind of input; `longest_hold_ms` is the longest one."""
 
     inputs: tuple[Hold, ...]
 
@@ -75,7 +75,7 @@ def measure(*, quick: bool = False) -> HoldsResult:
 
 def _once(sent: Input, data: bytes) -> Hold:
     gc.collect()
-    gc.disable()  # a collection of this process's garbage is nobody's turn
+    gc.disable()  # a collection of garbage is not a client's turn
     try:
         with asyncio.Runner() as runner:
             return runner.run(_served(sent, data))

@@ -1,4 +1,4 @@
-"""How the frontend's and the processor's operations grow with what a live client sends.
+"""The growth of the frontend's and the processor's operations with the input of a live client.
 
 `measure` returns the worst exponent and which input has it: 1 is linear. Operations are counted,
 so the figures are the same on every machine (see `benchmarks.live.operations`).
@@ -18,7 +18,7 @@ BAR = 1.05
 
 @dataclass(frozen=True)
 class GrowthResult:
-    """The growth of every kind of input; `growth_exponent_worst` is that of `worst`."""
+    """The growth of every kind of input; `growth_exponent_worst` is the worst exponent."""
 
     inputs: tuple[Growth, ...]
 

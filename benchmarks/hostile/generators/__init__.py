@@ -1,1 +1,0 @@
-"""Generators of hostile cases: pure functions of a random number generator."""

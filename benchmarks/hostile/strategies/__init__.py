@@ -1,0 +1,1 @@
+"""Hypothesis strategies of hostile inputs, a module for each wire format."""
