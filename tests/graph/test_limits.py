@@ -61,7 +61,7 @@ class Guarded:
 def guarded(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """A frontend with keys and narrow limits."""
     limits = {
-        "plain": {},
+        "plain": {"max_sessions": 9},  # instead of its share
         "off": {"enabled": False},
         "single": {"max_sessions": 1},
         "slow": {"audio_minutes_per_minute": 0.05},
