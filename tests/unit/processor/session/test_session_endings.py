@@ -7,13 +7,16 @@ import asyncio
 import pytest
 
 from auricle.core.errors import Overloaded
+from auricle.load.fairness import slot_preempted
 from auricle.processor import pools
 from auricle.protocol.sessions import (
     Boundary,
+    Failed,
     HandedOver,
     SegmentFinal,
     SegmentPartial,
     SessionDone,
+    SessionReady,
 )
 from tests.fakes.workers import GRID, PROMPT, ScriptedWorkers, counting, ids, noise, session
 
@@ -230,3 +233,17 @@ async def test_a_session_whose_audio_has_ended_is_finished_rather_than_handed_ov
     subject.hand_over()
     kinds = [type(event) async for event in events]
     assert kinds == [SegmentFinal, SessionDone]
+
+
+async def test_a_silent_session_whose_place_another_client_gets_ends_with_the_reason() -> None:
+    subject = session(ScriptedWorkers(counting))
+    async with asyncio.timeout(60):
+        events = subject.events()
+        assert isinstance(await anext(events), SessionReady)
+        waiting = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        subject.fail(slot_preempted())
+        ended = await waiting
+        assert isinstance(ended, Failed)
+        assert (ended.code, ended.message) == ("overloaded", str(slot_preempted()))
+        assert [event async for event in events] == []
