@@ -20,7 +20,7 @@ from auricle.frontend.transport.access.keys import ApiKey, KeyRing
 from auricle.frontend.transport.app import create_app
 from auricle.frontend.transport.grpc.server import RpcServer
 from auricle.frontend.transport.server import connections_of, server_config
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from auricle.frontend.transport.tcp import TcpServer
 from auricle.process.metrics import Registry
 from auricle.protocol.annotation import SegmentTranslation
@@ -112,7 +112,7 @@ class Served:
             cast(Any, SimpleNamespace(diagnose=unused)),
             Tokens(None, PURPOSE),
         )
-        self._rates = RateLimiter(0.0, "requests")
+        self._rates = NetworkRates(0.0, "requests")
 
     def serving(self, transport: str) -> Any:
         """Serve at `port`: `websocket`, `grpc`, or the name of a protocol with a TCP port."""
@@ -150,7 +150,9 @@ class Served:
 
     @asynccontextmanager
     async def _grpc(self) -> AsyncIterator[None]:
-        server = RpcServer(self.frontend.settings, self._services, self.admission, self._rates)
+        settings = self.frontend.settings
+        connections = connections_of(settings)
+        server = RpcServer(settings, self._services, self.admission, connections, self._rates)
         await server.open()
         assert server.port is not None
         self.port = server.port
@@ -164,7 +166,7 @@ class Served:
         connections = connections_of(self.frontend.settings)
         protocol = TCP[name](self.frontend, self.access)
         sessions = self.frontend.live_sessions
-        server = TcpServer(protocol, connections, self._rates, self.admission, sessions)
+        server = TcpServer(protocol, connections, self.admission, sessions)
         listener = socket.socket()
         self.port = _bound(listener)
         await server.start(listener)

@@ -134,8 +134,8 @@ idle: nothing follows speech; those whose clients wait for no text give it first
 
 long message: Frontend.max_frame_bytes, of gRPC grpc_max_message_bytes
   1009 | session too_large | SOCKETS twilio
-  RESOURCE_EXHAUSTED | session client_gone | riva | gRPC itself refuses it
-  RESOURCE_EXHAUSTED | nothing | kserve | no sequence has begun
+  RESOURCE_EXHAUSTED too_large | client too_large, session client_gone, counted: client_gone | riva
+  RESOURCE_EXHAUSTED too_large | client too_large, counted: nothing | kserve | no sequence has begun
   closed too_large | session too_large | wyoming
   - | - | audiosocket | the length of a frame has 16 bits
 

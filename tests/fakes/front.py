@@ -62,7 +62,12 @@ class Processors:
 class Front:
     """A frontend with these keys, at `url` while `serving`."""
 
-    def __init__(self, keys: Sequence[ApiKey] | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        keys: Sequence[ApiKey] | None = None,
+        connection_limits: ConnectionLimits | None = None,
+        **settings: Any,
+    ) -> None:
         self.processors = Processors()
         self.access = Access(KeyRing(keys))
         made = FrontendSettings(**settings)
@@ -81,7 +86,12 @@ class Front:
         self.decoders = SimpleNamespace(outputs=unused)
         self.gatherer = SimpleNamespace(diagnose=unused)
         self.tokens = Tokens(None, PURPOSE)
+        self.connections_ended: list[str] = []
+        self.connections = Connections(
+            connection_limits or ConnectionLimits(), ended=self.connections_ended.append
+        )
         self.url = ""
+        self.grpc_port = 0
         self.extend: Callable[[FastAPI], FastAPI] = lambda app: app  # with more routes
 
     @asynccontextmanager
@@ -102,7 +112,7 @@ class Front:
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             config = ServerConfig(
                 app,
-                connections=Connections(ConnectionLimits()),
+                connections=self.connections,
                 log_config=None,
                 log_level="warning",
                 lifespan="off",

@@ -15,9 +15,10 @@ from auricle.frontend.recordings.calls import RecordingCalls
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.server import RpcServer
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from tests.fakes.rpc import bearer
 from tests.fakes.tcp_port import frontend
 
@@ -113,8 +114,9 @@ class Service:
             processors=processors,
         )
         settings = self.frontend.settings.model_copy(update={"grpc_port": 0})
-        rates = RateLimiter(0.0, "requests")
-        server = RpcServer(settings, cast(Any, services), self.frontend.admission, rates)
+        connections, rates = Connections(ConnectionLimits()), NetworkRates(0.0, "requests")
+        admission = self.frontend.admission
+        server = RpcServer(settings, cast(Any, services), admission, connections, rates)
         await server.open()
         try:
             async with grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") as channel:

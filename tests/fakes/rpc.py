@@ -13,7 +13,7 @@ from google.rpc.status_pb2 import Status
 from auricle.frontend.main import build_services
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.server import RpcServer
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from auricle.process.metrics import Registry
 from tests.fakes.front import Front
 
@@ -34,9 +34,12 @@ async def calling(
         front.tokens,
     )
     settings = front.frontend.settings.model_copy(update={"grpc_port": 0})
-    rates = RateLimiter(rate, "requests", lambda: 0.0)
-    server = RpcServer(settings, services, front.frontend.admission, rates)
+    rates = NetworkRates(rate, "requests", lambda: 0.0)
+    connections = front.connections
+    server = RpcServer(settings, services, front.frontend.admission, connections, rates)
     await server.open()
+    assert server.port is not None
+    front.grpc_port = server.port
     address = f"127.0.0.1:{server.port}"
     try:
         if credentials is None:

@@ -21,7 +21,6 @@ from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
-from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses
 
@@ -73,10 +72,9 @@ class Port:
         self.frontend = frontend(bus, **settings)
         self.access = Access(KeyRing(keys))
         self.connections = Connections(limits or ConnectionLimits())
-        rates = RateLimiter(self.frontend.settings.max_handshakes_per_address, "requests")
         protocol = speaks(self.frontend, self.access)
         door, sessions = self.frontend.admission, self.frontend.live_sessions
-        self._server = TcpServer(protocol, self.connections, rates, door, sessions)
+        self._server = TcpServer(protocol, self.connections, door, sessions)
         self.number = 0
 
     @asynccontextmanager

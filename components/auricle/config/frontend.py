@@ -137,13 +137,18 @@ class DoorSettings(BaseModel):
     max_connections_per_address: int = Field(
         2048, ge=0, description="open connections of one address; 0 for no limit"
     )
+    max_unadmitted_bytes: int = Field(
+        256 << 20,
+        ge=4 << 20,
+        description="bytes held for requests that were not admitted; an eighth for one address",
+    )
     max_connections_per_key: int = Field(
         0, ge=0, description="sessions and recordings of a tenant at a time; 0 for no limit"
     )
     max_handshakes_per_address: float = Field(
         100.0,
         ge=0,
-        description="requests and WebSocket handshakes of one address per second; 0 for no limit",
+        description="requests of one address per second, and its new connections; 0 for no limit",
     )
     max_handshakes_per_key: float = Field(
         100.0, ge=0, description="sessions and recordings of a tenant per second; 0 for no limit"

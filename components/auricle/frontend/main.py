@@ -41,7 +41,7 @@ from auricle.frontend.transport.server import (
     connections_of,
     server_config,
 )
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry, report_status
@@ -109,18 +109,19 @@ async def run(settings: FrontendSettings) -> None:
     gatherer = Gatherer.of(runtime, settings, frontend.bus.state)
     tokens = runtime.tokens(PURPOSE)
     services = build_services(frontend, access, decoders, registry, gatherer, tokens)
-    rate_limiter = RateLimiter(settings.max_handshakes_per_address, "requests")
-    connections = connections_of(settings)
+    rates = NetworkRates(settings.max_handshakes_per_address, "requests")
+    connections = connections_of(settings, frontend.metrics.connection_ended)
     frontend.metrics.connections.set_function(lambda: len(connections))
+    frontend.metrics.unadmitted_bytes.set_function(lambda: connections.held.total)
     runtime.tasks.start(connections.run(), "connections")
     app = create_app(services, settings.cors_origins)
     _operations(frontend, access, gatherer, connections).add_to(app)
-    limited = HandshakeLimit(with_pages(app, wanted=settings.page), rate_limiter)
+    limited = HandshakeLimit(with_pages(app, wanted=settings.page), rates)
     server = FrontendServer(server_config(settings, limited, connections))
-    rpc = RpcServer(settings, services, frontend.admission, rate_limiter)
+    rpc = RpcServer(settings, services, frontend.admission, connections, rates)
     await rpc.open()
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await ports.open(frontend, connections, rate_limiter)
+    await ports.open(frontend, connections)
     await with_timeout(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
     _report_listening(settings, listener.getsockname()[1])
     try:

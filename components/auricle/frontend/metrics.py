@@ -52,6 +52,14 @@ class FrontendMetrics:
         )
         self._resumed = new.counter("sessions_resumed", "sessions that clients resumed here")
         self.connections = new.gauge("connections", "open connections")
+        self._connections_ended = new.counter(
+            "connections_ended",
+            "connections ended to make room for others, or because of a flood",
+            "reason",
+        )
+        self.unadmitted_bytes = new.gauge(
+            "unadmitted_bytes", "bytes held for requests that were not admitted"
+        )
         self.uploads = new.gauge("uploads", "uploads in progress")
         self.stored = new.gauge("stored_upload_bytes", "uploads on disk, complete or not")
         self.recordings = new.gauge("recordings", "complete uploads in progress or waiting")
@@ -84,6 +92,9 @@ class FrontendMetrics:
 
     def resumed(self) -> None:
         self._resumed.inc()
+
+    def connection_ended(self, reason: str) -> None:
+        self._connections_ended.labels(reason).inc()
 
     def recording_ended(self, result: str) -> None:
         self._recordings_ended.labels(result).inc()

@@ -37,7 +37,6 @@ from auricle.frontend.transport.app import RecordingRoute, WebSocketSessions
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.incoming import Methods
 from auricle.frontend.transport.in_band_auth import InBandAuthSockets
-from auricle.frontend.transport.slots import RateLimiter
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.process.metrics import report_status
@@ -125,11 +124,11 @@ class TcpPorts:
         self._listeners = {name: listen(settings.host, number) for name, number in used.items()}
         self._servers: list[TcpServer] = []
 
-    async def open(self, frontend: Frontend, connections: Connections, rates: RateLimiter) -> None:
+    async def open(self, frontend: Frontend, connections: Connections) -> None:
         for name, listener in self._listeners.items():
             protocol = self._protocol(name, frontend)
             sessions = frontend.live_sessions
-            server = TcpServer(protocol, connections, rates, frontend.admission, sessions)
+            server = TcpServer(protocol, connections, frontend.admission, sessions)
             self._servers.append(server)
             await server.start(listener)
             report_status(f"{name} at {self._host}:{listener.getsockname()[1]}")

@@ -77,8 +77,9 @@ def freeze_heap() -> None:
 _MOST = 1 << 20
 # Of a frontend, for everything but clients: discovery, processors, decoding processes, files.
 _OWN = 256
-# A recording has its connection and its file.
-_PER_CONNECTION = 2
+# A recording has its connection and its file; a connection of gRPC is passed on by another one,
+# which has two ends in this process.
+_PER_CONNECTION, _WITH_GRPC = 2, 3
 
 
 def raise_limit() -> int:
@@ -91,7 +92,7 @@ def raise_limit() -> int:
     return soft if soft != resource.RLIM_INFINITY else _MOST
 
 
-def connections_within_limit(wanted: int) -> int:
+def connections_within_limit(wanted: int, *, grpc: bool = False) -> int:
     """Return the number of connections that the limit of descriptors permits, at most `wanted`.
 
     Further clients are refused with 503; without descriptors, all parts of the process would fail.
@@ -99,7 +100,7 @@ def connections_within_limit(wanted: int) -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
-    return max(1, min(wanted, (soft - _OWN) // _PER_CONNECTION))
+    return max(1, min(wanted, (soft - _OWN) // (_WITH_GRPC if grpc else _PER_CONNECTION)))
 
 
 _AUTOGROUP = Path("/proc/self/autogroup")

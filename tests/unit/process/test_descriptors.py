@@ -41,6 +41,7 @@ def test_the_soft_limit_becomes_the_hard_one(
 def test_connections_end_before_descriptors_do(monkeypatch: pytest.MonkeyPatch) -> None:
     Limits(monkeypatch, 1024, 1024)
     assert connections_within_limit(8192) == 384
+    assert connections_within_limit(8192, grpc=True) == 256
     assert connections_within_limit(100) == 100
     Limits(monkeypatch, 20_000, 20_000)
     assert connections_within_limit(8192) == 8192

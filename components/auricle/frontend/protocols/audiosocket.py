@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
 
-from auricle.core.aio import TimeSlice
+from auricle.core.aio import TimeSlice, with_timeout
 from auricle.core.errors import ProtocolError
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
@@ -69,6 +69,11 @@ class FrameParser:
     def feed(self, data: bytes) -> None:
         self._bytes += data
 
+    @property
+    def held(self) -> int:
+        """The number of bytes that are not a frame yet."""
+        return len(self._bytes)
+
     def next(self) -> AudioSocketFrame | None:
         """Return the next frame, None if it is not complete yet.
 
@@ -127,8 +132,16 @@ class _Call:
         self._time_slice = TimeSlice()
 
     async def begun(self) -> tuple[str, AudioSocketFrame] | None:
-        """Return the call's id and its first audio; None if the call ends before."""
+        """Return the call's id and its first audio; None if the call ends before.
+
+        Raises DeadlineExceeded if they take longer together than the start of a session may.
+        """
         seconds = self._frontend.settings.start_timeout_seconds
+        return await with_timeout(
+            seconds, self._opening(seconds), "the call's id and its first audio"
+        )
+
+    async def _opening(self, seconds: float) -> tuple[str, AudioSocketFrame] | None:
         first = await self._next(seconds, "the call's id")
         if first is None:
             return None
@@ -171,5 +184,6 @@ class _Call:
                     raise shutting_down()
                 return None
             self._parser.feed(data)
+            self._connection.parsed(self._parser.held)
         await self._time_slice.yield_if_expired()
         return None if frame.kind in (AudioSocketKind.HANGUP, AudioSocketKind.ERROR) else frame

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from auricle.core.aio import with_timeout
 from auricle.core.errors import ProtocolError, Unauthorized, UnsupportedValue
 from auricle.core.limits import CONTEXT, LANGUAGE, check
 from auricle.core.sanitize import quoted
@@ -202,8 +203,12 @@ async def _serve(frontend: Frontend, access: Access, socket: InBandAuthSocket) -
 
 
 async def _begun(frontend: Frontend, socket: InBandAuthSocket) -> Call:
-    """Return the call once its `start` has been received."""
+    """Return the call once its `start` has been received, in the time that a session's may take."""
     seconds = frontend.settings.start_timeout_seconds
+    return await with_timeout(seconds, _start_of(socket, seconds), "the start message")
+
+
+async def _start_of(socket: InBandAuthSocket, seconds: float) -> Call:
     for _ in range(_MOST_BEFORE_START):
         text = await first_message(socket.receive(seconds, "the start message"))
         message = parse_message(text)

@@ -11,7 +11,7 @@ import msgspec
 
 from auricle import __version__
 from auricle.checkpoints.languages import language_code
-from auricle.core.aio import TimeSlice
+from auricle.core.aio import TimeSlice, with_timeout
 from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
 from auricle.core.limits import LANGUAGE, check
 from auricle.frontend.capabilities import ProtocolCapabilities
@@ -273,10 +273,9 @@ class _Conversation:
 
     async def run(self) -> None:
         """Serve the connection until its client leaves. Raises AuricleError if it must end."""
+        seconds, what = self._frontend.settings.keep_alive_seconds, "the next event"
         while True:
-            event = await self._next(
-                self._frontend.settings.keep_alive_seconds, "the next event", leave_at_once=True
-            )
+            event = await with_timeout(seconds, self._next(seconds, what, leave_at_once=True), what)
             if event.kind in ("audio-start", "audio-chunk"):
                 await self._utterance(event)
             elif event.kind == "audio-stop":
@@ -305,6 +304,7 @@ class _Conversation:
                 # Half a command must not look like a whole one, so its text is not sent.
                 raise shutting_down()
             self._parser.feed(data)
+            self._connection.parsed(self._parser.held)
         await self._time_slice.yield_if_expired()
         return event
 

@@ -115,11 +115,12 @@ class RecordingCalls:
         with self._sessions.recorded(record):
             client = self._access.client(incoming.metadata, "recordings")
             self._check_room()  # before a client sends a recording that would be refused
-            return await self._sessions.recording(
-                record,
-                client,
-                lambda: self._transcribe(record, client, incoming, context, received),
-            )
+
+            async def transcribe() -> bytes:
+                with incoming.call.admitted():
+                    return await self._transcribe(record, client, incoming, context, received)
+
+            return await self._sessions.recording(record, client, transcribe)
 
     async def _transcribe(
         self,

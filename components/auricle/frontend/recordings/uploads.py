@@ -26,8 +26,13 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.aio import ReusableTimeout
 from auricle.core.errors import DeadlineExceeded, Overloaded, StorageFull, TooSlow
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.addresses import host_of
-from auricle.frontend.transport.slots import ConcurrencyLimit, SessionSlot, SessionSlots
+from auricle.frontend.transport.addresses import host_of, networks_of
+from auricle.frontend.transport.slots import (
+    ConcurrencyLimit,
+    NetworkLimit,
+    SessionSlot,
+    SessionSlots,
+)
 from auricle.frontend.transport.stored_bytes import StoredBytes, StoredUpload
 
 log = logging.getLogger(__name__)
@@ -150,7 +155,7 @@ class Uploads:
         """`stored` is shared with others that store recordings."""
         self._stored = stored or StoredBytes(settings.max_stored_upload_bytes)
         self._slots = SessionSlots(settings.max_uploads)
-        self._hosts = ConcurrencyLimit(settings.max_uploads_per_address, "uploads")
+        self._networks = NetworkLimit(settings.max_uploads_per_address, "uploads")
         self._tenants = ConcurrencyLimit(settings.max_uploads_per_key, "uploads")
         self._limits = UploadLimits(
             idle_seconds=settings.upload_timeout_seconds,
@@ -209,10 +214,10 @@ class Uploads:
     @contextmanager
     def _in_progress(self, scope: Scope, client: ClientAccount) -> Iterator[SessionSlot]:
         """Count an upload in progress while the block runs. Raises RateLimited and Overloaded."""
-        host = host_of(scope.get("client"))
+        networks = networks_of(scope.get("client"))
         tenant = client.fairness_key("")
-        with self._hosts.one(host), self._tenants.one(tenant) if tenant else nullcontext():
-            slot = self._slots.take(client.fairness_key(host))
+        with self._networks.one(networks), self._tenants.one(tenant) if tenant else nullcontext():
+            slot = self._slots.take(client.fairness_key(networks[0]))
             if slot is None:
                 raise Overloaded(f"{self._slots.limit} uploads are in progress; try again")
             try:

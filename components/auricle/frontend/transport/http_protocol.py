@@ -20,8 +20,15 @@ from auricle.core.errors import (
     RateLimited,
     TooSlow,
 )
-from auricle.frontend.transport.connections import Connections, CountedProtocol, Watched
+from auricle.frontend.transport.connections import (
+    Connections,
+    CountedProtocol,
+    Watched,
+    serving,
+)
 from auricle.frontend.transport.request_errors import error_response
+
+TRANSPORT = "http"
 
 # Answers written to a connection that no application serves: bad requests and refusals.
 
@@ -36,6 +43,8 @@ def plain_answer(error: AuricleError) -> bytes:
 
 
 _HEAD_BYTES = 64 * 1024
+# Of a chunked body's lines and trailers, since the last bytes of the body.
+_FRAMING_BYTES = 8 * 1024
 # After this many parser events, of a few microseconds each, other connections are served.
 _PIECE_BYTES, _TURN_EVENTS = 1024, 128
 # How long the rest of a request is read and discarded once it is answered. Closing at once
@@ -103,6 +112,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._upgraded = False
         self._in_head, self._in_body = True, False
         self._head_bytes = 0
+        self._framing_bytes = 0
         self._events = 0
         self._unfed = bytearray()
         self._turn: asyncio.Handle | None = None
@@ -115,7 +125,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _Flow(transport)
         try:
-            self._connections.enter(self)
+            self._connections.enter(self, TRANSPORT)
         except (Overloaded, RateLimited) as error:
             if not self._connections.refuse(self):
                 self._connections.log(self, error)
@@ -150,15 +160,18 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self.flow.resume_reading()
         self._waits = (_Wait.REST, self._connections.clock() + _TOLD_SECONDS)
 
-    def _broken(self) -> None:
-        error = BadRequest("malformed HTTP request")
-        if not self._is_answering:
-            self._end(error)
+    def refused(self, error: AuricleError) -> None:
+        """Read nothing more, and end the connection, with the error if possible."""
+        if self._ended or self.transport.is_closing():
             return
-        self._connections.log(self, error)
-        if not self.cycle.response_started:  # an answer would end up within another
-            self.transport.write(plain_answer(error))
-        self.transport.close()
+        if self._is_answering:
+            if self.cycle.response_started or self.pipeline:  # the error would be within an answer
+                self._connections.log(self, error)
+                self.transport.close()
+                return
+            self.cycle.disconnected = True  # for the application, which answers no more
+            self.cycle.message_event.set()
+        self._end(error)
 
     # ── reading ─────────────────────────────────────────────────────────────
 
@@ -189,15 +202,27 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
                 return
         # Requests behind the one in progress are read when it is answered.
         self.flow.hold(held=bool(self._unfed))
+        if not self._ended:
+            self._count()
+
+    def _count(self) -> None:
+        body = 0 if self.cycle is None else len(self.cycle.body)
+        try:
+            self._connections.holds(self, len(self._unfed) + self._head_bytes + body)
+        except (Overloaded, RateLimited) as error:
+            self.refused(error)
 
     def _parse(self, piece: bytes) -> None:
         if self._in_head:
             self._head_bytes += len(piece)
+        elif self._in_body:
+            self._framing_bytes += len(piece)  # until `on_body`
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserError:
-            self._broken()  # uvicorn's own method logs a warning for each
+            # uvicorn's own method logs a warning for each.
+            self.refused(BadRequest("malformed HTTP request"))
         except httptools.HttpParserUpgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
@@ -209,6 +234,9 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             else:
                 error = f"the request's line and headers have more than {_HEAD_BYTES} bytes"
                 self._end(HeadTooLarge(error))
+        elif self._in_body and self._framing_bytes > _FRAMING_BYTES:
+            error = f"the lines of a chunk or the trailers have more than {_FRAMING_BYTES} bytes"
+            self.refused(HeadTooLarge(error))
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over."""
@@ -225,17 +253,21 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self._rest()
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header. Trailers, which follow a chunked body, are dropped."""
         self._events += 1
-        super().on_header(name, value)
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """A request's headers are complete; the application has it from here."""
-        self._in_head, self._in_body, self._head_bytes = False, True, 0
+        self._in_head, self._in_body = False, True
+        self._head_bytes = self._framing_bytes = 0
         super().on_headers_complete()
         self._rest()
 
     def on_body(self, body: bytes) -> None:
         self._events += 1
+        self._framing_bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -243,7 +275,13 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         super().on_message_complete()
         self._rest()
 
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        with serving(self._connections, self):
+            super()._start_asgi_task(cycle, app)
+
     def on_response_complete(self) -> None:
+        """A request is answered; the next one may be of another client."""
+        self._connections.shown_key(self, shown=False)
         super().on_response_complete()
         self._rest()
         if self._unfed and self._turn is None:

@@ -19,6 +19,7 @@ from auricle.core.errors import UNFORESEEN, AuricleError
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import ClientAccount, KeyLimits
 from auricle.frontend.transport.admission import SessionAdmission
+from auricle.frontend.transport.connections import in_use
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.session_log import log_ended, log_refused
 from auricle.frontend.transport.slots import SessionSlot
@@ -190,7 +191,7 @@ class LiveSessions:
                         if slot.preempted:
                             raise slot_preempted()
                     record.began = True
-                    with self._traced(record):
+                    with self._traced(record), in_use():
                         yield
             finally:
                 for slot in slots:
@@ -214,6 +215,7 @@ class LiveSessions:
             self._key_limits.one(client),
             self._admission.recording() as over,
             self._traced(record),
+            in_use(),
         ):
             answering = asyncio.create_task(counted())
             return await first_failure_or(answering, [asyncio.create_task(outcome_of(over))])

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import socket
+from collections.abc import Callable
 from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,12 +15,14 @@ from starlette.websockets import WebSocket
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import RateLimited
 from auricle.frontend.transport.access_log import logged
-from auricle.frontend.transport.addresses import address_of, host_of
+from auricle.frontend.transport.addresses import address_of, networks_of
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
+from auricle.frontend.transport.grpc import TRANSPORT as GRPC
+from auricle.frontend.transport.http_protocol import TRANSPORT as HTTP
 from auricle.frontend.transport.http_protocol import HttpProtocol, ServerConfig
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.process.http_server import EmbeddedServer
 from auricle.process.resources import connections_within_limit
@@ -27,24 +30,31 @@ from auricle.process.resources import connections_within_limit
 log = logging.getLogger(__name__)
 
 
-def connections_of(settings: FrontendSettings) -> Connections:
-    """Return the connections of the HTTP server; as many as the limit of open files allows."""
-    most = connections_within_limit(settings.max_connections)
+def connections_of(
+    settings: FrontendSettings, ended: Callable[[str], None] = lambda _reason: None
+) -> Connections:
+    """Return the connections of all transports; as many as the limit of open files allows."""
+    has_grpc = settings.grpc_port is not None
+    most = connections_within_limit(settings.max_connections, grpc=has_grpc)
     if most < settings.max_connections:
         log.warning(
             "the limit of open files (ulimit -n) allows %d connections, not "
             "Frontend.max_connections (%d): raise the limit",
             *(most, settings.max_connections),
         )
+    grpc = (GRPC,) if has_grpc else ()
     limits = ConnectionLimits(
         most=most,
         per_address=settings.max_connections_per_address,
+        per_second=settings.max_handshakes_per_address,
+        transports=(HTTP, *grpc, *settings.keyless_ports),
+        unadmitted_bytes=settings.max_unadmitted_bytes,
         head_seconds=settings.header_timeout_seconds,
         keep_alive_seconds=settings.keep_alive_seconds,
         reader_seconds=settings.slow_reader_seconds,
         trusted_proxies=settings.trusted_proxies,
     )
-    return Connections(limits)
+    return Connections(limits, ended=ended)
 
 
 def server_config(
@@ -110,14 +120,14 @@ _ALWAYS = ("/live", "/health")
 class HandshakeLimit:
     """Refuses requests and WebSocket handshakes of an address that sends too many, with 429."""
 
-    def __init__(self, app: ASGIApp, rates: RateLimiter) -> None:
+    def __init__(self, app: ASGIApp, rates: NetworkRates) -> None:
         self._app = app
         self._rates = rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and scope["path"] not in _ALWAYS:
             try:
-                self._rates.spend(host_of(scope.get("client")))
+                self._rates.spend(networks_of(scope.get("client")))
             except RateLimited as error:
                 log_refused(address_of(scope.get("client")), error)
                 response = error_response(error)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from auricle.core.errors import RateLimited
+from auricle.core.errors import Overloaded, RateLimited
 from auricle.load.fairness import SILENT_SECONDS
 
 _MOST_CLIENTS = 10_000
@@ -169,9 +169,12 @@ class ConcurrencyLimit:
         finally:
             self.leave(client)
 
-    def enter(self, client: str) -> None:
-        """Count one more, until `leave`. Raises RateLimited if that is too many."""
-        if self._limit and self._held[client] >= self._limit:
+    def enter(self, client: str, *, always: bool = False) -> None:
+        """Count one more, until `leave`.
+
+        Raises RateLimited if there are too many, unless `always`.
+        """
+        if self._limit and self._held[client] >= self._limit and not always:
             raise RateLimited(f"you have {self._limit} {self._what} open; end one first", 5.0)
         self._held[client] += 1
 
@@ -179,6 +182,51 @@ class ConcurrencyLimit:
         self._held[client] -= 1
         if not self._held[client]:
             del self._held[client]
+
+
+# The limit of a site (the /48 of an IPv6 address), in limits of one of its networks (/64).
+_NETWORKS_PER_SITE = 4
+
+
+class NetworkLimit:
+    """Limits how many of a resource a network may hold, and all clients together; 0: no limit.
+
+    A client is named by its networks: see `addresses.networks_of`. One of a trusted proxy has none.
+    """
+
+    def __init__(self, limit: int, what: str, most: int = 0) -> None:
+        self._what = what
+        self._most = most
+        self._entered = 0
+        self._limits = [ConcurrencyLimit(n * limit, what) for n in (1, _NETWORKS_PER_SITE)]
+
+    def enter(self, networks: Sequence[str], *, always: bool = False) -> None:
+        """Count one more, until `leave`.
+
+        Raises RateLimited or Overloaded if there are too many, unless `always`.
+        """
+        if self._most and self._entered >= self._most and not always:
+            raise Overloaded(f"all {self._most} {self._what} are in use")
+        with ExitStack() as undo:
+            for limit, network in zip(self._limits, networks, strict=False):
+                limit.enter(network, always=always)
+                undo.callback(limit.leave, network)
+            undo.pop_all()
+        self._entered += 1
+
+    def leave(self, networks: Sequence[str]) -> None:
+        self._entered -= 1
+        for limit, network in zip(self._limits, networks, strict=False):
+            limit.leave(network)
+
+    @contextmanager
+    def one(self, networks: Sequence[str]) -> Iterator[None]:
+        """Count one more while the block runs. Raises as `enter` does."""
+        self.enter(networks)
+        try:
+            yield
+        finally:
+            self.leave(networks)
 
 
 class TokenBucket:
@@ -246,3 +294,30 @@ class RateLimiter:
         if wait := bucket.wait(1.0):
             raise RateLimited(f"rate limit exceeded: {self._rate:g} {self._what} per second", wait)
         bucket.take(1.0)
+
+    def charge(self, client: str, seconds: float) -> None:
+        """Take the tokens of `seconds` from a client, even if its bucket is empty."""
+        with suppress(RateLimited):
+            self.spend(client)
+        if self._rate:
+            self._buckets[client].take(seconds * self._rate)
+
+
+class NetworkRates:
+    """The rate of a client's network, and of the site that it is in; see `NetworkLimit`."""
+
+    def __init__(
+        self, per_second: float, what: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        factors = (1, _NETWORKS_PER_SITE)
+        self._rates = [RateLimiter(n * per_second, what, clock) for n in factors]
+
+    def spend(self, networks: Sequence[str]) -> None:
+        """Take a token. Raises RateLimited, with the time to the next one, if there is none."""
+        for rates, network in zip(self._rates, networks, strict=False):
+            rates.spend(network)
+
+    def charge(self, networks: Sequence[str], seconds: float) -> None:
+        """Take the tokens of `seconds` from the networks, even if their buckets are empty."""
+        for rates, network in zip(self._rates, networks, strict=False):
+            rates.charge(network, seconds)

@@ -8,39 +8,50 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from auricle.core.aio import ReusableTimeout, TaskOwner, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, RateLimited
-from auricle.frontend.transport.addresses import address_of, host_of
+from auricle.frontend.transport.addresses import address_of
 from auricle.frontend.transport.admission import SessionAdmission
-from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer
+from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer, serving
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.live_sessions import LiveSessions
-from auricle.frontend.transport.slots import RateLimiter
 
 log = logging.getLogger(__name__)
 _READ_BYTES = 1 << 16
+_AHEAD_BYTES = 1 << 14  # received before the protocol reads it; twice as much pauses the client
 _CLOSE_SECONDS = 5.0
 _TOLD_SECONDS = 1.0
+
+
+class _Reader(asyncio.StreamReader):
+    """Reports the number of bytes that it receives."""
+
+    received: Callable[[int], None] = staticmethod(lambda _size: None)
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]
+        super().feed_data(data)
+        self.received(len(data))
 
 
 class TcpConnection:
     """One client's connection. Call its methods on the event loop; one task may read at a time."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        slow_reader_seconds: float,
+        self, reader: _Reader, writer: asyncio.StreamWriter, connections: Connections
     ) -> None:
-        """A `send` may take `slow_reader_seconds`."""
+        """A `send` may take as long as a reader of `connections` may."""
         self._reader = reader
         self._writer = writer
-        self._slow_reader_seconds = slow_reader_seconds
+        self._connections = connections
+        self._slow_reader_seconds = connections.limits.reader_seconds
         self._timeout = ReusableTimeout()
         self._sending = asyncio.Lock()
-        self._watch = ClosingWatch(slow_reader_seconds)
+        self._watch = ClosingWatch(self._slow_reader_seconds)
+        self._unread = self._unparsed = 0  # bytes of the reader, and of the protocol
         self.client: Peer = writer.get_extra_info("peername")
+        reader.received = self._received
 
     async def read(self, seconds: float, what: str) -> bytes:
         """Return the received data, at least a byte.
@@ -58,7 +69,23 @@ class TcpConnection:
             raise ClientDisconnected from None
         if not data:
             raise ClientDisconnected
+        self._unread -= len(data)
         return data
+
+    def parsed(self, held: int) -> None:
+        """The protocol holds `held` bytes of a message that is not complete.
+
+        They count until the client is admitted: see `Connections.holds`.
+        """
+        self._unparsed = held
+        self._connections.holds(self, self._unread + held)
+
+    def _received(self, size: int) -> None:
+        self._unread += size
+        try:
+            self._connections.holds(self, self._unread + self._unparsed)
+        except AuricleError as error:
+            self.refused(error)
 
     async def send(self, data: bytes) -> None:
         """Raises ClientDisconnected, and DeadlineExceeded if the client does not read."""
@@ -93,7 +120,13 @@ class TcpConnection:
                     await self.read_on()
 
     def abort(self) -> None:
+        """End the connection at once."""
         self._writer.transport.abort()
+
+    def refused(self, error: AuricleError) -> None:
+        """End the connection at once, as its client was not admitted yet."""
+        self._connections.log(self, error)
+        self.abort()
 
     async def close(self) -> None:
         """Close the connection once all that was sent is on its way. Never raises."""
@@ -122,14 +155,11 @@ class TcpServer:
         self,
         protocol: TcpProtocol,
         connections: Connections,
-        rates: RateLimiter,
         admission: SessionAdmission,
         sessions: LiveSessions,
     ) -> None:
-        """`rates` limits the new connections of an address."""
         self._protocol = protocol
         self._connections = connections
-        self._rates = rates
         self._admission = admission
         self._sessions = sessions
         self._tasks = TaskOwner()
@@ -137,7 +167,13 @@ class TcpServer:
 
     async def start(self, listener: socket.socket) -> None:
         """Accept connections from `listener`, until `close`."""
-        self._server = await asyncio.start_server(self._connected, sock=listener, limit=_READ_BYTES)
+        loop = asyncio.get_running_loop()
+
+        def accepted() -> asyncio.StreamReaderProtocol:
+            reader = _Reader(_AHEAD_BYTES, loop)
+            return asyncio.StreamReaderProtocol(reader, partial(self._connected, reader), loop)
+
+        self._server = await loop.create_server(accepted, sock=listener)
 
     async def close(self) -> None:
         """Accept nothing more, and end the connections there are."""
@@ -145,15 +181,15 @@ class TcpServer:
             self._server.close()
         await self._tasks.aclose()
 
-    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seconds = self._connections.limits.reader_seconds
-        connection = TcpConnection(reader, writer, seconds)
+    def _connected(
+        self, reader: _Reader, _: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        connection = TcpConnection(reader, writer, self._connections)
         self._tasks.start(self._served(connection), f"{self._protocol.name} connection")
 
     async def _served(self, connection: TcpConnection) -> None:
         try:
-            self._rates.spend(host_of(connection.client))
-            self._connections.enter(connection)
+            self._connections.enter(connection, self._protocol.name)
         except (Overloaded, RateLimited) as error:
             self._connections.log(connection, error)
             if self._connections.refuse(connection):
@@ -169,6 +205,7 @@ class TcpServer:
     async def _let_in(self, connection: TcpConnection) -> None:
         try:
             with (
+                serving(self._connections, connection),
                 self._sessions.connection(self._protocol.name, address_of(connection.client)),
                 self._admission.interrupting(connection.interrupt),
             ):

@@ -15,9 +15,9 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from auricle.core.aio import TimeSlice
-from auricle.core.errors import BadRequest
+from auricle.core.errors import AuricleError, BadRequest, Overloaded, RateLimited
 from auricle.frontend.audio.holding import HoldTimer
-from auricle.frontend.transport.connections import CountedProtocol
+from auricle.frontend.transport.connections import CountedProtocol, serving
 from auricle.frontend.transport.disconnect import FAILED
 from auricle.frontend.transport.http_protocol import ServerConfig, plain_answer
 
@@ -199,7 +199,8 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
     # ── reading ─────────────────────────────────────────────────────────────
 
     def handle_connect(self, event: Request) -> None:
-        super().handle_connect(event)
+        with serving(self._connections, self):
+            super().handle_connect(event)
         if not self.handshake_complete:
             self.scope["state"][JOIN] = self.join
 
@@ -229,6 +230,16 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         self._unread += data
         if self._next is None:
             self._parse()
+        size = len(self._unread) + len(self._joined) + len(self._messages.reader.buffer)
+        try:
+            self._connections.holds(self, size)
+        except (Overloaded, RateLimited) as error:
+            self.refused(error)
+
+    def refused(self, error: AuricleError) -> None:
+        """End the connection at once: its client was not admitted yet."""
+        self._connections.log(self, error)
+        self.transport.abort()
 
     def _read_on(self) -> None:
         """Continue with unparsed data in the next iteration of the loop, then with new data."""

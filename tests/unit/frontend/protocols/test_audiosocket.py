@@ -115,8 +115,8 @@ async def test_other_rates_are_taken_as_newer_versions_send_them() -> None:
         (BEGUN + audio(LOUD) + audio(LOUD, kind=0x12), "a frame of kind 0x12 cannot come"),
         (BEGUN + audio(LOUD) + BEGUN, "a frame of kind 0x01 cannot come"),
         (BEGUN + frame(0x10, b"\1") + HANG_UP, "odd number of bytes"),
-        (b"", "the call's id took longer than 0.05 s"),
-        (BEGUN, "the call's audio took longer than 0.05 s"),
+        (b"", "the call's id and its first audio took longer than 0.05 s"),
+        (BEGUN, "the call's id and its first audio took longer than 0.05 s"),
         (BEGUN + DTMF * 64, "the call's id must be followed by its audio"),
         (BEGUN + audio(LOUD), "the next audio took longer than 0.05 s"),
     ],
@@ -129,6 +129,21 @@ async def test_what_is_wrong_hangs_up_and_is_in_the_log(
     async with port.serving():
         assert set(await told(port, data)) == {0}
     assert says in caplog.text
+
+
+async def test_a_call_that_is_only_dialled_has_one_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    port, _ = asterisk(start_timeout_seconds=0.3)
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
+        writer.write(BEGUN)
+        hung_up = asyncio.create_task(reader.read())
+        for _ in range(60):  # one more digit each time, long before the deadline of a read
+            writer.write(DTMF)
+            await asyncio.wait([hung_up], timeout=0.02)
+        assert await hung_up == HANG_UP
+    assert "the call's id and its first audio took longer than 0.3 s" in caplog.text
 
 
 async def test_its_callers_are_those_of_the_tenant_that_was_named() -> None:

@@ -189,6 +189,17 @@ async def test_the_stream_of_a_withdrawn_key_ends() -> None:
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
+async def test_a_stream_without_a_sequence_ends_with_its_key() -> None:
+    (secret, entry), (_, other) = new_key("acme"), new_key("globex")
+    service = Service([entry, other])
+    async with asyncio.timeout(SECONDS), service.serving() as channel:
+        stream = Stream(channel, secret)
+        await stream.send(LOUD, sequence_id=7)  # which has not begun
+        assert "has not begun" in (await stream.read()).error_message
+        service.access.replace([other])
+        assert await ended(stream.call) == ("UNAUTHENTICATED", "this API key was withdrawn")
+
+
 # ── recordings ──────────────────────────────────────────────────────────────
 
 

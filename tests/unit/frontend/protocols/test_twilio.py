@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from auricle.core.errors import (
     AuricleError,
     BadRequest,
+    DeadlineExceeded,
     Forbidden,
     ProtocolError,
     Unauthorized,
@@ -34,12 +35,15 @@ from auricle.frontend.protocols.twilio import (
 from auricle.frontend.session.channels import check_text_is_wanted
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing, new_key
+from auricle.frontend.transport.connections import ConnectionLimits
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle_testing.server import ROOT
 from tests.fakes.front import Front, last_words
 from tests.fakes.tcp_port import frontend
 from tests.fakes.transcript_bus import KeptBus
 from tests.fakes.twilio import CALL, CONNECTED, STREAM, media, start
+from tests.fakes.virtual_time import run
+from tests.waiting import until
 
 pytestmark = pytest.mark.unit
 WRONG = "wrong"
@@ -212,6 +216,24 @@ async def test_messages_out_of_order_end_the_stream(messages: list[str], says: s
         await heard(*messages)
 
 
+class Hesitant(Stream):
+    """Sends each message just before the deadline of one."""
+
+    async def receive(self, seconds: float, what: str) -> str:
+        await asyncio.sleep(0.9 * seconds)
+        return await super().receive(seconds, what)
+
+
+def test_the_start_has_one_deadline_however_many_messages_precede_it() -> None:
+    async def begins() -> None:
+        front = frontend(KeptBus(), start_timeout_seconds=10.0)
+        stream = cast(Any, Hesitant(CONNECTED, CONNECTED, start(), STOP))
+        await twilio_protocol(front, Access(KeyRing(None))).serve(stream)
+
+    with pytest.raises(DeadlineExceeded, match="the start message took longer than 10 s"):
+        run(begins())
+
+
 # ── keys ────────────────────────────────────────────────────────────────────
 
 
@@ -279,6 +301,29 @@ async def test_a_full_server_says_when_to_come_again_as_it_closes() -> None:
             await socket.send(start())
             _, code, reason = await last_words(socket)
     assert (code, reason) == (1013, "all 1 sessions are in use; come again in 5 s")
+
+
+async def test_messages_before_the_start_hold_a_bounded_number_of_bytes() -> None:
+    limits = ConnectionLimits(unadmitted_bytes=4 << 20)
+    front = Front(log_transcripts=True, connection_limits=limits)
+    held = front.connections.held
+
+    async def begins() -> websockets.ClientConnection:
+        socket = await front.connect("/v1/twilio", compression=None)
+        head = b"\x81\xff" + (1_000_000).to_bytes(8, "big") + bytes(4)  # masked by zeros
+        socket.transport.write(head + bytes(200_000))
+        return socket
+
+    async with asyncio.timeout(120), front.serving():
+        sockets = []
+        for number in (1, 2):
+            sockets.append(await begins())
+            await until(lambda number=number: held.total >= number * 200_000)
+        with pytest.raises(websockets.ConnectionClosedError):
+            await (await begins()).recv()
+        for socket in sockets:
+            socket.transport.abort()
+        await until(lambda: held.total == 0)
 
 
 async def test_a_call_whose_text_nobody_would_get_is_refused_at_the_handshake() -> None:

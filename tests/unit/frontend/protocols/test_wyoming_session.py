@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,44 @@ async def test_an_utterance_is_answered_with_its_text() -> None:
     assert found[-2].data == {"text": "word", "language": "en"}
 
 
+async def test_events_that_are_not_complete_hold_a_bounded_number_of_bytes() -> None:
+    port = wyoming(limits=ConnectionLimits(unadmitted_bytes=4 << 20))
+    begun = sent("audio-chunk", FORMAT, bytes(1_000_000))[:200_000]
+    held = port.connections.held
+    async with asyncio.timeout(120), port.serving(), AsyncExitStack() as stack:
+        for number in (1, 2):
+            _, writer = await stack.enter_async_context(port.client())
+            writer.write(begun)
+            await until(lambda number=number: held.total >= number * 199_000)
+        reader, writer = await stack.enter_async_context(port.client())
+        writer.write(begun)
+        with suppress(ConnectionError):
+            await reader.read()  # until it is closed
+        assert held.total <= 2 * len(begun)
+
+
+async def test_a_session_holds_what_it_needs() -> None:
+    port = wyoming(limits=ConnectionLimits(unadmitted_bytes=4 << 20))
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
+        writer.write(START + CHUNK)
+        await until(lambda: port.frontend.admission.open)
+        writer.write(sent("audio-chunk", FORMAT, bytes(900_000)) + STOP)
+        async for event in events(reader):
+            if event.kind == "transcript":
+                break
+        assert port.connections.held.total == 0
+
+
+async def test_an_event_has_one_deadline_however_many_pieces_it_has() -> None:
+    port = wyoming(keep_alive_seconds=0.3)
+    async with asyncio.timeout(120), port.serving(), port.client() as (reader, writer):
+        told = asyncio.create_task(reader.read())
+        while not told.done():  # a byte of the header at a time
+            writer.write(b"{")
+            await asyncio.wait([told], timeout=0.02)
+        assert b"the next event took longer than 0.3 s" in await told
+
+
 async def test_audio_without_a_start_has_its_format_in_each_chunk() -> None:
     port = wyoming()
     async with port.serving():
@@ -134,10 +173,10 @@ async def test_who_is_not_let_in_is_told_when_to_come_again() -> None:
 async def test_connections_and_their_rate_are_limited_like_all_others() -> None:
     crowded = wyoming(limits=ConnectionLimits(most=1))
     async with crowded.serving(), crowded.client() as (reader, writer):
-        writer.write(sent("describe", {}))
-        await reader.read(1)
+        writer.write(START + CHUNK)
+        await reader.read(1)  # a session, as an idle connection would make room
         assert await error(crowded, b"") == ("overloaded", "all 1 connections are in use")
-    hurried = wyoming(max_handshakes_per_address=0.5)
+    hurried = wyoming(limits=ConnectionLimits(per_second=0.5))
     async with hurried.serving():
         await answers(hurried, UTTERANCE)
         assert (await error(hurried, b""))[0] == "rate_limited"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ import trustme
 import uvloop
 from fastapi import FastAPI, Request
 
+from auricle.core.errors import Unauthorized
+from auricle.frontend.transport.access.gate import Access
+from auricle.frontend.transport.access.keys import KeyRing, new_key
 from auricle.frontend.transport.connections import ConnectionLimits
 from auricle.frontend.transport.server import HandshakeLimit
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkRates
 from auricle.process.logs import Repeats
 from tests.fakes.clock import Clock
 from tests.fakes.doors import Door, event_loop_policy
@@ -206,7 +210,50 @@ async def test_a_broken_body_ends_the_connection() -> None:
     door, app = Door(LIMITS), App()
     async with door.serving(app.app):
         head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-        assert error_of(await door.ask(head + b"zzz\r\n"))[0] == 400
+        reader, writer = await door.connect()
+        writer.write(head + b"zzz\r\n")
+        assert error_of(await reader.readuntil(b"}}"))[0] == 400
+        door.after(1.1)
+        assert await reader.read() == b""
+        writer.close()
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
+
+
+async def test_trailers_are_dropped() -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(CHUNKED + b"0\r\nx-trailer: a\r\nauthorization: Bearer b\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n5")).startswith(b"HTTP/1.1 200")
+        (connection,) = door.connections._open
+        names = [name for name, _ in connection.headers]  # type: ignore[attr-defined]
+        assert names == [b"host", b"transfer-encoding"]
+        writer.write(GET)  # the connection continues
+        assert b"200 OK" in await reader.readuntil(b'"hello"')
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"0\r\n" + b"a: b\r\n" * 50_000,
+        b"0\r\na: " + b"b" * 300_000,
+        b"5;x=" + b"y" * 300_000,
+        b"0" * 300_000,
+    ],
+)
+@pytest.mark.parametrize("path", [b"/", b"/live"])
+async def test_endless_trailers_end_the_connection(endless: bytes, path: bytes) -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(CHUNKED.replace(b"POST /", b"POST " + path) + endless)
+        await reader.readuntil(b"trailers have more than 8192 bytes")
+        door.after(2.0)
+        await connected(door, 0)
+        writer.close()
 
 
 @pytest.mark.parametrize("piece", [b"a: b\r\n", b"y" * 1000])
@@ -282,9 +329,75 @@ async def test_there_is_an_end_to_connections() -> None:
     async with door.serving(app.app):
         held = [await door.connect() for _ in range(2)]
         await connected(door, 2)
+        for connection in door.connections._open:
+            door.connections.used(connection, 1)
         assert error_of(await door_answer(door)) == (503, "all 2 connections are in use")
         for _, writer in held:
             writer.close()
+
+
+async def test_idle_connections_without_a_key_make_room() -> None:
+    door, app = Door(ConnectionLimits(most=4)), App()
+    async with door.serving(app.app):
+        idle = [await door.connect() for _ in range(4)]
+        for _, writer in idle[1:]:
+            writer.write(GET)
+        idle[0][1].write(GET[:5])
+        for reader, _ in idle[1:]:
+            await reader.readuntil(b'"hello"')
+        new = [await door.connect() for _ in range(2)]
+        for reader, writer in new:
+            writer.write(GET)
+            assert b"200 OK" in await reader.readuntil(b'"hello"')
+        closed = [await reader.read() for reader, _ in idle[:2]]
+        assert closed == [b"", b""]  # the oldest
+        for _, writer in (*idle, *new):
+            writer.close()
+
+
+async def test_the_request_of_a_client_with_a_key_is_not_ended_for_others() -> None:
+    door, app = Door(ConnectionLimits(most=2)), App()
+    secret, entry = new_key("acme")
+    access = Access(KeyRing([entry]))
+
+    @app.app.get("/key")
+    async def key(request: Request) -> str:
+        with suppress(Unauthorized):
+            access.client(request.headers)
+        await app.go.wait()
+        return "at last"
+
+    async with door.serving(app.app):
+        kept, cut = await door.connect(), await door.connect()
+        ask = GET.replace(b"/ ", b"/key ")
+        kept[1].write(ask[:-2] + b"authorization: Bearer " + secret.encode() + b"\r\n\r\n")
+        cut[1].write(ask)
+        await until(lambda: sum(not one.spare for one in door.connections._open.values()) == 1)
+        new = await door.connect()
+        assert await cut[0].read() == b""
+        app.go.set()
+        await kept[0].readuntil(b'"at last"')
+        for _, writer in (kept, cut, new):
+            writer.close()
+
+
+async def test_the_bytes_of_requests_that_were_not_admitted_are_bounded() -> None:
+    door, app = Door(ConnectionLimits(unadmitted_bytes=4 << 20)), App()
+    head = b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 60_000
+    async with door.serving(app.app):
+        held = []
+        for number in range(1, 9):
+            held.append(await door.connect())
+            held[-1][1].write(head)
+            await until(lambda number=number: door.connections.held.total >= number * len(head))
+        reader, writer = await door.connect()
+        writer.write(head)
+        status, message = error_of(await reader.readuntil(b"}}"))
+        assert (status, "may have 524288 bytes together" in message) == (429, True)
+        held.pop()[1].write(b"\r\n\r\n")
+        await until(lambda: door.connections.held.total == 7 * len(head))
+        for _, each in (*held, (reader, writer)):
+            each.close()
 
 
 async def test_refused_connections_are_closed_whether_they_ask_or_not() -> None:
@@ -312,7 +425,7 @@ async def test_connections_of_a_trusted_proxy_are_not_counted_by_address() -> No
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str, ...]) -> None:
     clock, app, door = Clock(), App(), Door(LIMITS)
-    limited = HandshakeLimit(app.app, RateLimiter(1.0, "requests", clock))
+    limited = HandshakeLimit(app.app, NetworkRates(1.0, "requests", clock))
     options = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
     async with door.serving(limited, **options), httpx.AsyncClient(timeout=60) as client:
 

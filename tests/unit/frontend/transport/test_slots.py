@@ -6,10 +6,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from auricle.core.errors import RateLimited
-from auricle.frontend.transport.addresses import UNKNOWN, host_of
+from auricle.core.errors import Overloaded, RateLimited
+from auricle.frontend.transport.addresses import UNKNOWN, host_of, networks_of
 from auricle.frontend.transport.slots import (
     ConcurrencyLimit,
+    NetworkLimit,
+    NetworkRates,
     RateLimiter,
     SessionSlot,
     SessionSlots,
@@ -191,6 +193,45 @@ def test_a_rate_of_zero_is_no_limit() -> None:
     rates = RateLimiter(0.0, "handshakes")
     for _ in range(1000):
         rates.spend("a")
+
+
+def test_the_networks_of_a_client_are_counted_and_all_clients_together() -> None:
+    limit = NetworkLimit(2, "calls", most=5)
+    inside = [networks_of((f"2001:db8:0:{n}::1", 1)) for n in (0, 0, 1, 2)]
+    for networks in inside:
+        limit.enter(networks)
+    with pytest.raises(RateLimited, match="you have 2 calls open"):
+        limit.enter(inside[0])
+    limit.enter(inside[0], always=True)  # one that was inside before
+    with pytest.raises(Overloaded, match="all 5 calls are in use"):
+        limit.enter(("10.0.0.1",))
+    for networks in (*inside, inside[0]):
+        limit.leave(networks)
+    with limit.one(()):  # a trusted proxy
+        assert limit._entered == 1
+    assert not limit._entered
+    assert not any(one._held for one in limit._limits)
+
+
+def test_a_site_has_the_rate_of_four_networks() -> None:
+    rates = NetworkRates(1.0, "calls", Clock())
+    sites = [networks_of((f"2001:db8:{site}:{n}::1", 1)) for site in (0, 1) for n in range(9)]
+    for networks in sites[:4] * 2:
+        rates.spend(networks)
+    with pytest.raises(RateLimited, match="4 calls per second"):
+        rates.spend(sites[4])
+    rates.spend(sites[9])
+
+
+def test_a_network_can_be_charged_beyond_its_rate() -> None:
+    clock = Clock()
+    rates = NetworkRates(2.0, "calls", clock)
+    rates.charge(("10.0.0.1",), 5.0)
+    clock.now += 3.0
+    with pytest.raises(RateLimited) as refused:
+        rates.spend(("10.0.0.1",))
+    assert refused.value.retry_after_seconds == pytest.approx(1.0)
+    rates.spend(("10.0.0.2",))
 
 
 def test_so_many_clients_are_remembered() -> None:

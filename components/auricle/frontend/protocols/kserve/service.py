@@ -54,6 +54,7 @@ from auricle.frontend.transport.admission import farewell, shutting_down
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.grpc.calls import CallMessages
 from auricle.frontend.transport.grpc.incoming import (
+    Arriving,
     Context,
     Incoming,
     Method,
@@ -87,6 +88,7 @@ class SequenceOwner:
     client: ClientAccount
     host: str
     address: str
+    call: Arriving
 
 
 class Sequence:
@@ -140,7 +142,8 @@ class Sequence:
             with live.recorded(self._record):
                 self._frontend.check_model(self._last_request.model)
                 async with live.session(self._record, caller.client, caller.host) as session:
-                    await self._serve(session)
+                    with caller.call.admitted():
+                        await self._serve(session)
             if self._farewell is not None:
                 raise Overloaded(self._farewell, _RECONNECT_SECONDS)
         except (Unauthorized, Forbidden):
@@ -254,6 +257,7 @@ def received(data: bytes) -> Received:
 
 _MOST_SEQUENCES = 1_000  # of one stream, including failed ones whose end was not received
 _LONG_BYTES = 1 << 18  # longer audio is converted in a thread
+_END_SECONDS = 5.0
 
 
 class _Stream:
@@ -277,9 +281,15 @@ class _Stream:
         client leaves."""
         reading = asyncio.create_task(self._read())
         failure = asyncio.create_task(outcome_of(self._failure))
+        client = self._caller.client
         try:
             with self._admission.interrupting(self._messages.interrupt):
-                await first_failure_or(reading, [failure])
+                async with client.connected("live"):  # a stream need not have a sequence
+                    await first_failure_or(reading, [failure])
+        except (Unauthorized, Forbidden):
+            if self._running:  # they end for the same reason, which their records name
+                await asyncio.wait(self._running, timeout=_END_SECONDS)
+            raise
         finally:
             self._failure.cancel()  # later failures have no effect
             await cancelled(list(self._running))
@@ -392,7 +402,8 @@ def kserve_methods(
         try:
             with frontend.live_sessions.connection(NAME, incoming.address) as record:
                 client = access.client(incoming.metadata, "live")
-                caller = SequenceOwner(client, incoming.host, incoming.address)
+                incoming.call.known(client.fairness_key(incoming.host))
+                caller = SequenceOwner(client, incoming.host, incoming.address, incoming.call)
                 await _Stream(frontend, caller, context, record).run()
         except ClientDisconnected:
             return  # each sequence has settled its own
@@ -402,8 +413,8 @@ def kserve_methods(
 
     return {
         SERVICE: {
-            "ServerLive": Method(about.live),
-            "ServerReady": Method(about.ready),
+            "ServerLive": Method(about.live, open=True),
+            "ServerReady": Method(about.ready, open=True),
             "ModelReady": Method(about.model_ready),
             "ServerMetadata": Method(about.server),
             "ModelMetadata": Method(about.model),

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError, BadRequest, SettingsError
 from auricle.core.limits import OFFERED_PROTOCOLS
-from auricle.frontend.transport.access.keys import ApiKey, KeyRing, Scope
+from auricle.frontend.transport.access.keys import ANYONE, ApiKey, KeyRing, Scope
 from auricle.frontend.transport.access.keys_file import load_keys
 from auricle.frontend.transport.access.limits import ClientAccount, Clients
 from auricle.frontend.transport.access_log import identified
+from auricle.frontend.transport.connections import shown_key
 
 # Browsers cannot set headers of a WebSocket, so OpenAI's clients send the key as a subprotocol.
 _SUBPROTOCOL_KEY = "openai-insecure-api-key."
@@ -40,11 +41,11 @@ class Access:
         Without `scope` any key will do. Raises Unauthorized if the key is missing, unknown or
         expired, Forbidden if it is disabled or lacks the scope.
         """
-        return self._of(self._keys.find(_secret(headers), scope))
+        return self._with_key(_secret(headers), scope)
 
     def holder(self, secret: str, scope: Scope) -> ClientAccount:
         """Return the client of a key that did not come in a header. Raises as `client` does."""
-        return self._of(self._keys.find(secret, scope))
+        return self._with_key(secret, scope)
 
     def keyless(self, tenant: str | None, scope: Scope) -> ClientAccount:
         """Return the client of a connection whose protocol has no keys: it is one of `tenant`.
@@ -52,6 +53,12 @@ class Access:
         Raises Unauthorized or Forbidden if keys are needed and `tenant` has none for `scope`.
         """
         return self._of(self._keys.named(tenant, scope))
+
+    def _with_key(self, secret: str | None, scope: Scope | None) -> ClientAccount:
+        key = self._keys.find(secret, scope)
+        if key is not ANYONE:
+            shown_key()
+        return self._of(key)
 
     def _of(self, key: ApiKey) -> ClientAccount:
         identified(key.name)

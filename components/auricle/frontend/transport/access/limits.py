@@ -67,10 +67,22 @@ class ClientAccount:
             raise RateLimited(used, wait)
         self._sessions += 1
         try:
-            async with Stay(scope).among(self._stays) as stay:
+            async with self.connected(scope) as stay:
                 yield stay
         finally:
             self._sessions -= 1
+
+    @asynccontextmanager
+    async def connected(self, scope: Scope | None = None) -> AsyncGenerator[Stay, None]:
+        """Be a connection of this client while the block runs; it counts as no session.
+
+        Yields its stay. The block is cancelled, and Unauthorized or Forbidden raised, once the key
+        may no longer be used.
+        """
+        if (refusal := self._refusal(scope)) is not None:
+            raise refusal
+        async with Stay(scope).among(self._stays) as stay:
+            yield stay
 
     def review(self, key: ApiKey | None) -> int:
         """Take over the key's entry as it is now, None if it was withdrawn.
@@ -89,8 +101,8 @@ class ClientAccount:
 
     @property
     def idle(self) -> bool:
-        """Whether this object can be dropped: its key is withdrawn and it has no session."""
-        return self._withdrawn and not self._sessions
+        """Whether this object can be dropped: its key is withdrawn and it has no connection."""
+        return self._withdrawn and not self._stays
 
     def _refusal(self, scope: Scope | None) -> AuricleError | None:
         if self._withdrawn:

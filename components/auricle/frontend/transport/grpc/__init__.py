@@ -1,1 +1,3 @@
 """The gRPC server: calls come in by the same checks as requests and WebSockets."""
+
+TRANSPORT = "grpc"

@@ -194,7 +194,7 @@ class LiveCalls:
         async with self._sessions.admitted(record, client, fairness_key) as (slot,):
             call = LiveCall(context, client, self._slow_reader_seconds, record, slot)
             try:
-                with self._admission.interrupting(call.interrupt):
+                with incoming.call.admitted(), self._admission.interrupting(call.interrupt):
                     async with self._sessions.running(record, client, call.slots):
                         await run(call)
             finally:

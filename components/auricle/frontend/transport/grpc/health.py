@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Container
 
 from auricle.core.aio import with_timeout
@@ -21,6 +22,7 @@ SERVICE = "grpc.health.v1.Health"
 _MESSAGE_SECONDS = 10.0
 _READER_SECONDS = 20.0
 _CHECK_SECONDS = 1.0
+_WATCH_SECONDS = 3600.0  # then a client that is still there asks again
 _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3  # of the enum ServingStatus
 
 
@@ -31,13 +33,20 @@ class Health:
     served here, and the empty name stands for all of them.
     """
 
-    def __init__(self, processors: Callable[[], Awaitable[int]], services: Container[str]) -> None:
+    def __init__(
+        self,
+        processors: Callable[[], Awaitable[int]],
+        services: Container[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._processors = processors
         self._services = services
+        self._clock = clock
 
     @property
     def methods(self) -> Methods:
-        return {SERVICE: {"Check": Method(self.check), "Watch": Method(self.watch, streams=True)}}
+        watch = Method(self.watch, streams=True, open=True)
+        return {SERVICE: {"Check": Method(self.check, open=True), "Watch": watch}}
 
     async def check(self, _incoming: Incoming, context: Context) -> bytes:
         """Answer once. Raises UnsupportedValue."""
@@ -50,10 +59,10 @@ class Health:
         return _response(status)
 
     async def watch(self, _incoming: Incoming, context: Context) -> None:
-        """Answer at once, and again at each change, until the client leaves."""
+        """Answer at once, and again at each change, until the client leaves or an hour is over."""
         service = await self._asked(context)
-        sent = None
-        while True:
+        sent, until = None, self._clock() + _WATCH_SECONDS
+        while self._clock() < until:
             if (status := await self._status(service)) != sent:
                 writing = context.write(_response(status))
                 await with_timeout(_READER_SECONDS, writing, "reading sent data")

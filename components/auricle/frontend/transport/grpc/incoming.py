@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
-from urllib.parse import unquote
 
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as StatusProto
 
 from auricle.core.errors import AuricleError, Overloaded, ProtocolError
-from auricle.frontend.transport.addresses import Network, address_of, host_of, within
+from auricle.frontend.transport.addresses import (
+    Network,
+    Networks,
+    address_of,
+    host_of,
+    networks_of,
+    within,
+)
+from auricle.frontend.transport.slots import NetworkLimit
 
 Peer = tuple[str, int] | None
 
@@ -33,16 +40,43 @@ class Context(Protocol):
     async def send_initial_metadata(self, initial_metadata: Sequence[tuple[str, str]]) -> None: ...
 
 
+class Arriving(Protocol):
+    """A call on its way in. Until its client is admitted, messages are small, and counted."""
+
+    @property
+    def peer(self) -> Peer: ...
+
+    def known(self, tenant: str) -> None:
+        """The client has shown the key of `tenant`, and may send large messages, which are counted
+        for it. Raises RateLimited."""
+        ...
+
+    def wait(self, limit: NetworkLimit, networks: Networks) -> None:
+        """Count within `limit` while the client is not admitted. Raises RateLimited or
+        Overloaded."""
+        ...
+
+    def admitted(self) -> AbstractContextManager[None]:
+        """The client has a session or a recording in this block, which bound its messages."""
+        ...
+
+
 @dataclass(frozen=True)
 class Incoming:
     """`metadata` has lower-case names; `peer` is the client's address."""
 
     metadata: dict[str, str]
     peer: Peer
+    call: Arriving
 
     @property
     def host(self) -> str:
         return host_of(self.peer)
+
+    @property
+    def networks(self) -> Networks:
+        """The networks that the client counts for."""
+        return networks_of(self.peer)
 
     @property
     def address(self) -> str:
@@ -53,11 +87,13 @@ class Incoming:
 class Method:
     """Serves the calls of one method; `streams`: its answers are any number of messages.
 
-    `serve` returns the only answer of one that does not, and raises AuricleError.
+    `serve` returns the only answer of one that does not, and raises AuricleError. `open`: no key
+    is needed, so its calls are never admitted.
     """
 
     serve: Callable[[Incoming, Context], Awaitable[bytes | None]]
     streams: bool = False
+    open: bool = False
 
 
 # By full service name, then by the method's name.
@@ -65,11 +101,12 @@ Methods = dict[str, dict[str, Method]]
 
 
 def incoming_of(
-    peer: str, metadata: Iterable[tuple[str, str | bytes]], proxies: Sequence[Network]
+    call: Arriving, metadata: Iterable[tuple[str, str | bytes]], proxies: Sequence[Network]
 ) -> Incoming:
     """Return a call's metadata and client; `proxies` may name the client that they forward."""
     texts = {key: value for key, value in metadata if isinstance(value, str)}
-    return Incoming(texts, _behind(_peer(peer), texts.get("x-forwarded-for", ""), proxies))
+    peer = _behind(call.peer, texts.get("x-forwarded-for", ""), proxies)
+    return Incoming(texts, peer, call)
 
 
 async def warn(context: Context, warnings: Sequence[str]) -> None:
@@ -85,15 +122,6 @@ async def only_message(context: Context) -> bytes:
     if not isinstance(message, bytes):
         raise ProtocolError("the call has no message, or one that is too large")
     return message
-
-
-def _peer(text: str) -> Peer:
-    """Parse `ipv4:1.2.3.4:5` or `ipv6:[::1]:5`, which may be percent-encoded."""
-    kind, _, rest = unquote(text).partition(":")
-    host, _, port = rest.rpartition(":")
-    if kind not in ("ipv4", "ipv6") or not (port.isascii() and port.isdigit()):
-        return None
-    return host.strip("[]"), int(port)
 
 
 def _behind(peer: Peer, forwarded: str, proxies: Sequence[Network]) -> Peer:

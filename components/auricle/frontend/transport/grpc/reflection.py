@@ -25,7 +25,7 @@ class Reflection:
     @property
     def methods(self) -> Methods:
         """The methods of the service, under both of its names."""
-        methods = {"ServerReflectionInfo": Method(self.info, streams=True)}
+        methods = {"ServerReflectionInfo": Method(self.info, streams=True, open=True)}
         return {SERVICE: methods, _ALPHA: methods}
 
     async def info(self, _incoming: Incoming, context: Context) -> None:

@@ -11,6 +11,8 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.errors import AuricleError
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services
+from auricle.frontend.transport.connections import Connections
+from auricle.frontend.transport.grpc.gate import Gate
 from auricle.frontend.transport.grpc.health import SERVICE as HEALTH
 from auricle.frontend.transport.grpc.health import Health
 from auricle.frontend.transport.grpc.incoming import Incoming, Method, incoming_of, status_of
@@ -18,7 +20,7 @@ from auricle.frontend.transport.grpc.reflection import SERVICE as REFLECTION
 from auricle.frontend.transport.grpc.reflection import Reflection
 from auricle.frontend.transport.live_sessions import mapped_errors
 from auricle.frontend.transport.session_log import log_refused
-from auricle.frontend.transport.slots import RateLimiter
+from auricle.frontend.transport.slots import NetworkLimit, NetworkRates
 
 log = logging.getLogger(__name__)
 # Buffered for each call of a client that sends faster than its audio is processed.
@@ -29,6 +31,14 @@ _PING_MS = 60_000
 # How often clients may ping; by default those that keep idle connections alive are sent away.
 _CLIENTS_PING_MS = 10_000
 _STOP_SECONDS = 2.0
+# Calls of methods that need no key, of a network and in all: probes, and streams such as watches.
+_OPEN_CALLS, _ALL_OPEN_CALLS = 64, 1_024
+# Other calls that have neither a session nor a recording yet.
+_NEW_CALLS, _ALL_NEW_CALLS = 512, 4_096
+# A client's channel connects again by itself.
+_IDLE_MS = 300_000
+# A compressed message would become larger than its counted bytes.
+_IDENTITY_ONLY = 1
 
 
 class RpcServer:
@@ -39,15 +49,21 @@ class RpcServer:
         settings: FrontendSettings,
         services: Services,
         admission: SessionAdmission,
-        rates: RateLimiter,
+        connections: Connections,
+        rates: NetworkRates,
     ) -> None:
-        """`rates` limits requests: each call is one."""
+        """Its connections count among `connections`. `rates` limits requests: each call is one."""
         self._settings = settings
         self._admission = admission
         self._rates = rates
         named = (*services.rpc_methods, HEALTH, REFLECTION)
         health = Health(services.processors, named).methods
         self._methods = {**services.rpc_methods, **health, **Reflection(named).methods}
+        self._connections = connections
+        self._probes = NetworkLimit(_OPEN_CALLS, "probes", _ALL_OPEN_CALLS)
+        self._watches = NetworkLimit(_OPEN_CALLS, "streams without a key", _ALL_OPEN_CALLS)
+        self._new_calls = NetworkLimit(_NEW_CALLS, "calls without a session", _ALL_NEW_CALLS)
+        self._gate: Gate | None = None
         self._server: Any = None
         self.port: int | None = None
 
@@ -60,45 +76,52 @@ class RpcServer:
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         import grpc.aio
 
+        gate = self._gate = Gate(settings, self._connections)
         server = grpc.aio.server(
             options=_options(settings), maximum_concurrent_rpcs=settings.max_connections
         )
         for service, methods in self._methods.items():
             limited = service != HEALTH  # probes must be answered, whoever shares their address
-            handlers = {n: self._handler(method, limited=limited) for n, method in methods.items()}
+            handlers = {n: self._handler(one, gate, limited=limited) for n, one in methods.items()}
             server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service, handlers),)
             )
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"{host}:{settings.grpc_port}"
-        try:
-            if (credentials := _credentials(settings)) is None:
-                self.port = server.add_insecure_port(address)
-            else:
-                self.port = server.add_secure_port(address, credentials)
-        except RuntimeError:
-            raise SystemExit(f"cannot listen on {address}, Frontend.grpc_port") from None
+        server.add_insecure_port(f"unix:{gate.socket}")
         await server.start()
         self._server = server
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        try:
+            self.port = await gate.open()
+        except OSError as error:
+            await self.close()
+            address = f"{host}:{settings.grpc_port}"
+            raise SystemExit(
+                f"cannot listen on {address}, Frontend.grpc_port: {error.strerror}"
+            ) from None
         log.info("gRPC at %s:%d", host, self.port)
 
     async def close(self) -> None:
         """End all calls, at the latest after two seconds."""
-        if self._server is not None:
+        if self._gate is not None:
+            self._gate.stop()
             await self._server.stop(_STOP_SECONDS)
+            await self._gate.close()
 
-    def _handler(self, method: Method, *, limited: bool) -> Any:
+    def _handler(self, method: Method, gate: Gate, *, limited: bool) -> Any:
         import grpc.aio
 
+        waiting = self._new_calls
+        if method.open:
+            waiting = self._watches if method.streams else self._probes
+
         async def handle(_requests: object, context: Any) -> bytes | None:
-            settings = self._settings
-            incoming = incoming_of(
-                context.peer(), context.invocation_metadata() or (), settings.trusted_proxies
-            )
+            metadata = context.invocation_metadata() or ()
+            if (call := gate.call_of(metadata)) is None:
+                raise asyncio.CancelledError  # its client has left
+            incoming = incoming_of(call, metadata, self._settings.trusted_proxies)
             try:
                 with mapped_errors("a call"):
-                    if limited:
-                        self._within_rate(incoming)
+                    self._within_limits(incoming, waiting, limited=limited)
                     return await method.serve(incoming, context)
             except AuricleError as error:
                 failure = error
@@ -118,10 +141,12 @@ class RpcServer:
             return grpc.stream_stream_rpc_method_handler(handle)
         return grpc.stream_unary_rpc_method_handler(handle)
 
-    def _within_rate(self, incoming: Incoming) -> None:
-        """Raise RateLimited if the client's host makes too many calls."""
+    def _within_limits(self, incoming: Incoming, waiting: NetworkLimit, *, limited: bool) -> None:
+        """Raise RateLimited or Overloaded if there are too many calls of the client's network."""
         try:
-            self._rates.spend(incoming.host)
+            if limited:
+                self._rates.spend(incoming.networks)
+            incoming.call.wait(waiting, incoming.networks)
         except AuricleError as error:
             log_refused(incoming.address, error)
             raise
@@ -130,10 +155,9 @@ class RpcServer:
 def _options(settings: FrontendSettings) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", settings.grpc_max_message_bytes),
-        ("grpc.max_allowed_incoming_connections", settings.max_connections),
         ("grpc.max_concurrent_streams", _CALLS_PER_CONNECTION),
-        ("grpc.server_handshake_timeout_ms", int(1000 * settings.header_timeout_seconds)),
-        ("grpc.so_reuseport", 0),  # a port that is taken is an error
+        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        ("grpc.max_connection_idle_ms", _IDLE_MS),
         # Otherwise gRPC holds some 4 MB of each call as soon as the network is fast.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _HELD_BYTES),
@@ -141,13 +165,3 @@ def _options(settings: FrontendSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", int(1000 * settings.slow_reader_seconds)),
         ("grpc.http2.min_ping_interval_without_data_ms", _CLIENTS_PING_MS),
     ]
-
-
-def _credentials(settings: FrontendSettings) -> Any:
-    """Return the server's credentials for TLS, None without."""
-    import grpc
-
-    if settings.tls_certificate is None or settings.tls_key is None:
-        return None
-    pair = (settings.tls_key.read_bytes(), settings.tls_certificate.read_bytes())
-    return grpc.ssl_server_credentials([pair])
