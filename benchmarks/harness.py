@@ -198,12 +198,14 @@ def new_parser(description: str | None) -> argparse.ArgumentParser:
 
 def add_sizes(parser: argparse.ArgumentParser, sizes: Sequence[Size] = ("quick", "smoke")) -> None:
     """Add an option for each of the `sizes`; `size` is `full` without any."""
+    parser.set_defaults(size="full")
+    if not sizes:
+        return  # argparse cannot show a group without options
     group = parser.add_mutually_exclusive_group()
     for size in sizes:
         group.add_argument(
             f"--{size}", dest="size", action="store_const", const=size, help=_SIZE_HELP[size]
         )
-    parser.set_defaults(size="full")
 
 
 def note(line: str) -> None:

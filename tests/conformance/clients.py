@@ -19,6 +19,7 @@ from google.rpc.status_pb2 import Status
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.frontend.protocols.audiosocket import HANG_UP
+from auricle.frontend.protocols.kserve.service import SERVICE
 from auricle.frontend.protocols.wyoming import EventParser
 from auricle.frontend.transport.grpc.schema import message
 from tests.conformance.served import Served
@@ -406,7 +407,7 @@ class KServe(RpcClient):
     A failed sequence does not end the stream, so the client ends it.
     """
 
-    method = f"/{kserve.SERVICE}/ModelStreamInfer"
+    method = f"/{SERVICE}/ModelStreamInfer"
     _begun = False
 
     async def send(self, samples: bytes) -> None:

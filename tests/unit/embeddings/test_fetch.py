@@ -14,7 +14,7 @@ import torch
 from auricle.core.errors import Overloaded, TransferFailed, WindowsMissing, WindowsSpoiled
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.layout import HEADER_BYTES, SlabLayout
-from auricle.embeddings.nixl import PendingRead, ReadRequest
+from auricle.embeddings.reads import PendingRead, ReadRequest
 from auricle.process import device_faults
 from auricle.protocol.diagnosis import RunningModel
 from auricle.protocol.recognition import DecodeWindow, WindowRef

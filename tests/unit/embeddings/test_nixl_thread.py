@@ -11,8 +11,8 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from auricle.core.errors import ProcessFailed, TransferFailed
-from auricle.embeddings.nixl import NixlEndpoint, ReadRequest, Region
-from auricle.embeddings.reads import READING, Step
+from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.reads import READING, ReadRequest, Region, Step
 
 pytestmark = pytest.mark.unit
 REGION = Region(4096, 64)
