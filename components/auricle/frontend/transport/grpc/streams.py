@@ -1,7 +1,7 @@
 """The calls of one connection, as they are seen in its frames. No I/O.
 
-gRPC's library receives a whole message, of any size that its client declares, before it compares
-the size with its limit, and has no limit for a method. So the bytes are counted on their way.
+gRPC's library has one limit of message size for all methods, and none for all clients together. So
+the bytes are counted on their way.
 """
 
 from __future__ import annotations
