@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network
-from urllib.parse import urlsplit
-
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocket
-
-from auricle.core.errors import Forbidden
-from auricle.frontend.transport.request_errors import error_response
-from auricle.frontend.transport.session_log import log_refused
 
 UNKNOWN = "unknown"
 _IPV6_PREFIXES = (64, 48)  # providers assign a /64 to a customer, a /48 to a site
@@ -60,54 +51,3 @@ def within(client: tuple[str, int] | None, networks: Sequence[Network]) -> bool:
     except ValueError:
         return False
     return any(address in network for network in networks)
-
-
-# ASGI middleware: which web pages may open WebSockets.
-#
-# Browsers ask no server before they open one, so for WebSockets CORS is checked here.
-
-_PORTS = {"http": 80, "https": 443}
-
-
-class SocketOrigins:
-    """Refuses WebSocket handshakes of pages whose origin may not call, with 403.
-
-    Those of this server's own host may, and those that `allowed` lists; `*` allows all. Programs
-    other than browsers send no origin and are not concerned.
-    """
-
-    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
-        self._app = app
-        self._allowed = allowed
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and not self._may_call(scope):
-            error = Forbidden(
-                "pages of this origin may not call; the server's operator lists those that may "
-                "in Frontend.cors_origins"
-            )
-            log_refused(address_of(scope.get("client")), error)
-            await WebSocket(scope, receive, send).send_denial_response(error_response(error))
-            return
-        await self._app(scope, receive, send)
-
-    def _may_call(self, scope: Scope) -> bool:
-        headers = Headers(scope=scope)
-        origin = headers.get("origin")
-        if origin is None or origin in self._allowed or "*" in self._allowed:
-            return True
-        return _is_of(origin, headers.get("host", ""))
-
-
-def _is_of(origin: str, host: str) -> bool:
-    """Whether an origin is of the host that a request names in its header.
-
-    A proxy may have ended TLS, so the origin's scheme gives the default port of both.
-    """
-    try:
-        page, server = urlsplit(origin), urlsplit(f"//{host}")
-        usual = _PORTS.get(page.scheme)
-        ports = (page.port or usual, server.port or usual)
-    except ValueError:  # not an address
-        return False
-    return bool(page.hostname) and page.hostname == server.hostname and ports[0] == ports[1]

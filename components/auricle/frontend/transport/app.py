@@ -22,9 +22,9 @@ from auricle.core.limits import MODEL, check
 from auricle.core.sanitize import escaped
 from auricle.frontend.capabilities import ServerCapabilities
 from auricle.frontend.transport.access.gate import Access
-from auricle.frontend.transport.addresses import SocketOrigins, address_of
+from auricle.frontend.transport.addresses import address_of
 from auricle.frontend.transport.grpc.incoming import Methods
-from auricle.frontend.transport.hosts import ANY, AllowedHosts
+from auricle.frontend.transport.hosts import ANY, AllowedHosts, SocketOrigins
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
 from auricle.process.metrics import Registry

@@ -1,4 +1,4 @@
-"""ASGI middleware: the names by which clients may reach this server.
+"""ASGI middleware: the names by which clients may reach this server, and pages that may call it.
 
 A web page may call the host that it was loaded from. Its author can let that host's name lead to
 this server (DNS rebinding), and the browser then believes that the page belongs to it. Only the
@@ -12,16 +12,27 @@ import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from auricle.core.errors import AuricleError, BadRequest, UnknownHost
+from auricle.core.errors import AuricleError, BadRequest, Forbidden, UnknownHost
 from auricle.core.sanitize import quoted
 from auricle.frontend.transport.addresses import address_of
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
 
 ANY = "*"
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, error: AuricleError) -> None:
+    """Log a refused request or WebSocket handshake, and answer it with the error's response."""
+    log_refused(address_of(scope.get("client")), error)
+    response = error_response(error)
+    if scope["type"] == "websocket":
+        await WebSocket(scope, receive, send).send_denial_response(response)
+    else:
+        await response(scope, receive, send)
 
 
 def allowed_hosts(names: Collection[str], listening_at: str, *, keys: bool) -> tuple[str, ...]:
@@ -61,12 +72,7 @@ class AllowedHosts:
         if scope["type"] in ("http", "websocket"):
             given = [value for name, value in scope["headers"] if name == b"host"]
             if (error := self._fault(given)) is not None:
-                log_refused(address_of(scope.get("client")), error)
-                response = error_response(error)
-                if scope["type"] == "websocket":
-                    await WebSocket(scope, receive, send).send_denial_response(response)
-                else:
-                    await response(scope, receive, send)
+                await refuse(scope, receive, send, error)
                 return
         await self._app(scope, receive, send)
 
@@ -97,3 +103,53 @@ class AllowedHosts:
         except ValueError:
             return False
         return True
+
+
+# Which web pages may open WebSockets.
+#
+# Browsers ask no server before they open one, so for WebSockets CORS is checked here.
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class SocketOrigins:
+    """Refuses WebSocket handshakes of pages whose origin may not call, with 403.
+
+    Those of this server's own host may, and those that `allowed` lists; `*` allows all. Programs
+    other than browsers send no origin and are not concerned.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str]) -> None:
+        self._app = app
+        self._allowed = allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and not self._may_call(scope):
+            error = Forbidden(
+                "pages of this origin may not call; the server's operator lists those that may "
+                "in Frontend.cors_origins"
+            )
+            await refuse(scope, receive, send, error)
+            return
+        await self._app(scope, receive, send)
+
+    def _may_call(self, scope: Scope) -> bool:
+        headers = Headers(scope=scope)
+        origin = headers.get("origin")
+        if origin is None or origin in self._allowed or "*" in self._allowed:
+            return True
+        return _is_of(origin, headers.get("host", ""))
+
+
+def _is_of(origin: str, host: str) -> bool:
+    """Whether an origin is of the host that a request names in its header.
+
+    A proxy may have ended TLS, so the origin's scheme gives the default port of both.
+    """
+    try:
+        page, server = urlsplit(origin), urlsplit(f"//{host}")
+        usual = _PORTS.get(page.scheme)
+        ports = (page.port or usual, server.port or usual)
+    except ValueError:  # not an address
+        return False
+    return bool(page.hostname) and page.hostname == server.hostname and ports[0] == ports[1]

@@ -10,18 +10,16 @@ from collections.abc import Callable
 from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import RateLimited
 from auricle.frontend.transport.access_log import logged
-from auricle.frontend.transport.addresses import address_of, networks_of
+from auricle.frontend.transport.addresses import networks_of
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
 from auricle.frontend.transport.grpc import TRANSPORT as GRPC
+from auricle.frontend.transport.hosts import refuse
 from auricle.frontend.transport.http_protocol import TRANSPORT as HTTP
 from auricle.frontend.transport.http_protocol import HttpProtocol, ServerConfig
-from auricle.frontend.transport.request_errors import error_response
-from auricle.frontend.transport.session_log import log_refused
 from auricle.frontend.transport.slots import NetworkRates
 from auricle.frontend.transport.websocket_protocol import WebSocketProtocol
 from auricle.process.http_server import EmbeddedServer
@@ -129,11 +127,6 @@ class HandshakeLimit:
             try:
                 self._rates.spend(networks_of(scope.get("client")))
             except RateLimited as error:
-                log_refused(address_of(scope.get("client")), error)
-                response = error_response(error)
-                if scope["type"] == "websocket":
-                    await WebSocket(scope, receive, send).send_denial_response(response)
-                else:
-                    await response(scope, receive, send)
+                await refuse(scope, receive, send, error)
                 return
         await self._app(scope, receive, send)

@@ -11,8 +11,7 @@ import websockets
 from starlette.types import Message, Receive, Scope, Send
 
 from auricle.frontend.transport.access.keys import new_key
-from auricle.frontend.transport.addresses import SocketOrigins
-from auricle.frontend.transport.hosts import AllowedHosts, allowed_hosts
+from auricle.frontend.transport.hosts import AllowedHosts, SocketOrigins, allowed_hosts
 from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
