@@ -24,11 +24,11 @@ from itertools import islice
 from benchmarks.harness import Benchmark, Run, UsageError, main, note
 from benchmarks.hostile.areas import AREAS, ATTACKS
 from benchmarks.hostile.attacks.newcomer import untranscribed
-from benchmarks.hostile.beside import Job, Row, attacked_beside
 from benchmarks.hostile.figures import Campaign, details, figures
 from benchmarks.hostile.graph import Footprint, Graph, Log, footprint, running
 from benchmarks.hostile.inputs import make, parse_id
 from benchmarks.hostile.strategies.values import MODEL_VARIABLE
+from benchmarks.hostile.trial import Job, Row, attacked_with_witness
 from benchmarks.hostile.witness import alone, speech
 
 _NAMES = (*AREAS, *ATTACKS)
@@ -94,8 +94,10 @@ class _Hostile:
 
     def _row(self, job: Job, speech_seed: int) -> Row:
         lead = 1.0 if job.quick else 6.0
-        row = asyncio.run(attacked_beside(self.graph, speech(speech_seed), job, self.log, lead))
-        note(f"{row} lag ≤ {max(row.beside, default=0.0):.2f} s, {row.log_lines} lines")
+        row = asyncio.run(
+            attacked_with_witness(self.graph, speech(speech_seed), job, self.log, lead)
+        )
+        note(f"{row} lag ≤ {max(row.lags_during, default=0.0):.2f} s, {row.log_lines} lines")
         return row
 
     def part(self, name: str, run: Run) -> None:

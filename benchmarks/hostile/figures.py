@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.hostile.areas import AREAS
-from benchmarks.hostile.beside import Row
 from benchmarks.hostile.graph import Footprint
 from benchmarks.hostile.oracle import Verdict
+from benchmarks.hostile.trial import Row
 
 # The log during an attack on it: repeated lines are counted and summed up.
 _FLOOD_LINES, _FLOOD_LINES_PER_CASE = 40, 0.3
@@ -72,10 +72,10 @@ def _crashes(found: Campaign) -> int:
 
 def _growth(row: Row, rows: Sequence[Row]) -> float:
     """95th percentile of the lag during the attack ÷ before all attacks; 0 for too few lags."""
-    alone = [lag for one in rows for lag in one.alone]
-    if len(row.beside) < 3 or len(alone) < 3:
+    before = [lag for one in rows for lag in one.lags_before]
+    if len(row.lags_during) < 3 or len(before) < 3:
         return 0.0
-    return float(np.percentile(row.beside, 95) / np.percentile(alone, 95))
+    return float(np.percentile(row.lags_during, 95) / np.percentile(before, 95))
 
 
 def _left(found: Campaign) -> dict[str, float]:
@@ -95,7 +95,7 @@ def _left(found: Campaign) -> dict[str, float]:
 def details(found: Campaign) -> dict[str, Any]:
     """Rows, unexpected cases and resources for the result file."""
     given = (
-        *("name", "outcome", "seconds", "alone", "beside", "log_lines", "log_failures"),
+        *("name", "outcome", "seconds", "lags_before", "lags_during", "log_lines", "log_failures"),
         *("last_case", "trouble", "changed"),
     )
     rows = [

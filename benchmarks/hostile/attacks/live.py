@@ -80,7 +80,7 @@ ping_flood = _flooding(STREAM, start(), frame(PING, b"p" * 125), 100_000)
 small_events = _flooding(REALTIME, _CLEAR, _CLEAR, 100_000)
 
 
-async def _newcomers_beside(
+async def _newcomers_during(
     target: Target, scale: float, attack: Callable[[], Coroutine[Any, Any, None]], pause: float
 ) -> Held:
     """Start the attack again and again, at intervals; newcomers must be accepted all the time."""
@@ -109,7 +109,7 @@ async def faster_than_real_time(target: Target, scale: float) -> Held:
         floods = (_flood(target, STREAM, start(), noise, seconds) for _ in range(3))
         await asyncio.gather(*floods)
 
-    return await _newcomers_beside(target, scale, three, pause=3_600)
+    return await _newcomers_during(target, scale, three, pause=3_600)
 
 
 async def come_and_go(target: Target, scale: float) -> Held:
@@ -119,7 +119,7 @@ async def come_and_go(target: Target, scale: float) -> Held:
         if isinstance(found := await opened(target, STREAM), Wire):
             found.close(abrupt=True)
 
-    return await _newcomers_beside(target, scale, one, pause=1 / 12)
+    return await _newcomers_during(target, scale, one, pause=1 / 12)
 
 
 async def failed_starts(target: Target, _scale: float) -> Held:
@@ -221,7 +221,7 @@ async def false_tokens(target: Target, scale: float) -> Held:
             if b"resume_" not in ending.error:
                 wrong.append(f"close {ending.code} {ending.reason!r} {ending.error[:100]!r}")
 
-    held = await _newcomers_beside(target, scale, one, pause=1 / 30)
+    held = await _newcomers_during(target, scale, one, pause=1 / 30)
     return Held(held.held and not wrong, "; ".join(wrong[:3]) or held.detail, held.cases)
 
 

@@ -41,7 +41,7 @@ def _status(answer: bytes) -> int:
     return int(answer[9:12] or 0)
 
 
-async def _beside_bombs(target: Target, data: bytes, suffix: str, count: int) -> Held:
+async def _during_bombs(target: Target, data: bytes, suffix: str, count: int) -> Held:
     """Upload several copies at once; a newcomer's recording must be transcribed meanwhile."""
     names = (f"{number}.{suffix}" for number in range(count))
     uploads = [asyncio.create_task(_upload(target, data, name, 60.0)) for name in names]
@@ -56,20 +56,20 @@ async def _beside_bombs(target: Target, data: bytes, suffix: str, count: int) ->
 async def tiny_packets(target: Target, scale: float) -> Held:
     """Matroska files of a million packets with one sample each."""
     data = await asyncio.to_thread(media.one_sample_packets, int(1_000_000 * max(scale, 0.2)))
-    return await _beside_bombs(target, data, "mka", 2)
+    return await _during_bombs(target, data, "mka", 2)
 
 
 async def hours_of_silence(target: Target, scale: float) -> Held:
     """Hours of silence in a few hundred kilobytes."""
     seconds = int(4 * 3_600 * max(scale, 0.25))
     data = await asyncio.to_thread(media.silent_flac, seconds, 16_000, 1)
-    return await _beside_bombs(target, data, "flac", 4)
+    return await _during_bombs(target, data, "flac", 4)
 
 
 async def many_channels(target: Target, scale: float) -> Held:
     """32 channels at 192 kHz."""
     noise = random.Random(1).randbytes(32 * 2 * int(192_000 * 2 * max(scale, 0.25)))
-    return await _beside_bombs(target, media.wav(noise, rate=192_000, channels=32), "wav", 3)
+    return await _during_bombs(target, media.wav(noise, rate=192_000, channels=32), "wav", 3)
 
 
 async def media_bombs(target: Target, scale: float) -> Held:

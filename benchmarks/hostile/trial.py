@@ -83,15 +83,15 @@ def child(connection: Connection, last: Any, job: Job, target: Target) -> None:
 class Row:
     """One area or attack: the attacker's result, the witness's account and text without an attack.
 
-    `alone` and `beside` are the witness's lags in seconds before and during it.
+    `lags_before` and `lags_during` are of the witness, in seconds.
     """
 
     name: str
     said: Said = field(default_factory=Said)
     account: Account = field(default_factory=Account)
     reference: Account | None = None
-    alone: list[float] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
+    lags_before: list[float] = field(default_factory=list)
+    lags_during: list[float] = field(default_factory=list)
     seconds: float = 0.0
     log_lines: int = 0
     log_failures: list[str] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Row:
         return f"{self.name:24} {self.seconds:6.1f} s  {self.outcome}  {trouble}"
 
 
-async def attacked_beside(
+async def attacked_with_witness(
     graph: Graph, packets: Iterator[Int16], job: Job, log: Log, lead_seconds: float
 ) -> Row:
     """Run the job with a concurrent witness, which runs alone for `lead_seconds` before."""
@@ -134,8 +134,8 @@ async def attacked_beside(
         ended = time.monotonic()
         row.account = await witness.end()
     row.seconds = ended - began
-    row.alone = row.account.during(opened, began)
-    row.beside = row.account.during(began, ended)
+    row.lags_before = row.account.during(opened, began)
+    row.lags_during = row.account.during(began, ended)
     lines = log.since()
     row.log_lines, row.log_failures = len(lines), failures(lines)
     row.trouble += live.failures[:3]
