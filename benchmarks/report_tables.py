@@ -143,11 +143,14 @@ def _hostile(result: Result) -> Iterator[str]:
             f"{row['cases']}",
             row["outcome"],
             number(row["lag_growth"] or None),
+            number(row["memory_growth"]),
+            number(row["cpu_share"]),
             f"{row['log_lines']}",
         ]
         for row in result["details"]["rows"]
     ]
-    yield from table(["area or attack", "cases", "outcome", "lag growth", "log lines"], rows)
+    shown = ("outcome", "lag growth", "frontend's memory", "attacker's CPU", "log lines")
+    yield from table(["area or attack", "cases", *shown], rows)
 
 
 def _real_speech(result: Result) -> Iterator[str]:

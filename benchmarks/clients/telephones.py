@@ -14,6 +14,7 @@ import soxr
 import websockets
 
 from auricle.audio.pcm import Int16, to_float, to_int16
+from auricle_testing.services import stored_messages
 from benchmarks.clients.places import Places
 from benchmarks.clients.speaking import SAMPLE_RATE, SECONDS, Outcome, Speaking, with_silence
 from benchmarks.clients.ways import stream
@@ -40,11 +41,18 @@ async def stream_mu_law(places: Places, pcm: Int16) -> Outcome:
 
 async def twilio(places: Places, pcm: Int16) -> Outcome:
     """`WS /v1/twilio`; its text goes to the transcript bus."""
-    speaking, call = Speaking(), f"CA{uuid.uuid4().hex}"
+    call = f"CA{uuid.uuid4().hex}"
+    await twilio_call(places.socket, pcm, call)
+    return Outcome(await _published(places, call))
+
+
+async def twilio_call(url: str, pcm: Int16, call: str, key: str = "") -> None:
+    """Speak in a call of that name, with an API key if there is one."""
+    speaking = Speaking()
     audio = {"encoding": "audio/x-mulaw", "sampleRate": RATE, "channels": 1}
     begun = {"streamSid": f"MZ{call}", "callSid": call, "accountSid": "AC", "tracks": ["inbound"]}
-    start = begun | {"mediaFormat": audio, "customParameters": {}}
-    async with websockets.connect(f"{places.socket}/v1/twilio") as socket:
+    start = begun | {"mediaFormat": audio, "customParameters": {"api_key": key} if key else {}}
+    async with websockets.connect(f"{url}/v1/twilio") as socket:
         await socket.send(json.dumps({"event": "connected", "protocol": "Call"}))
         await socket.send(json.dumps({"event": "start", "start": start}))
         async for packet in speaking.packets(telephone(pcm), RATE):
@@ -54,7 +62,6 @@ async def twilio(places: Places, pcm: Int16) -> Outcome:
                 await socket.send(json.dumps({"event": "media", "media": media}))
         await socket.send(json.dumps({"event": "stop", "stop": {}}))
         await socket.wait_closed()
-    return Outcome(await _published(places, call))
 
 
 async def audiosocket(places: Places, pcm: Int16) -> Outcome:
@@ -107,7 +114,7 @@ async def _published(places: Places, call: str) -> str:
         while True:
             texts = [
                 message["text"]
-                for message in await places.bus.stored()
+                for message in await stored_messages(places.bus.address)
                 if message["session"] == call and message["type"] == "final" and message["text"]
             ]
             if texts:

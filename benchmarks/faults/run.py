@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from auricle.client.stream import Event
+from auricle_testing.services import stored_messages
 from auricle_testing.transcripts import compared, events_compared, on_the_bus
 from benchmarks.faults.door import Door
 from benchmarks.faults.figures import Heard, Row, recovery_seconds
@@ -66,7 +67,7 @@ class Run:
 
     async def bus(self) -> Row:
         """Compare the transcript bus with the finals of clients."""
-        messages = await self.graph.nats.stored()
+        messages = await stored_messages(self.graph.nats.address)
         texts = [message["text"] for message in messages if message["type"] == "final"]
         missing, surplus = on_the_bus(self.finals, texts)
         return {"type": "bus", "missing": missing, "surplus": surplus, "heard": len(self.finals)}

@@ -97,7 +97,11 @@ class _Hostile:
         row = asyncio.run(
             attacked_with_witness(self.graph, speech(speech_seed), job, self.log, lead)
         )
-        note(f"{row} lag ≤ {max(row.lags_during, default=0.0):.2f} s, {row.log_lines} lines")
+        note(
+            f"{row} lag ≤ {max(row.lags_during, default=0.0):.2f} s, {row.log_lines} lines, "
+            f"frontend {row.frontend_cpu_seconds:.1f} CPU s and {row.memory_growth:.2f} of its "
+            f"memory, attacker {row.said.cpu_seconds:.1f} CPU s"
+        )
         return row
 
     def part(self, name: str, run: Run) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.hostile.attacker import Attacking
 from benchmarks.hostile.attacks import inside as neighbours
-from benchmarks.hostile.attacks import live
+from benchmarks.hostile.attacks import keyless, live, tenants
 from benchmarks.hostile.attacks import recordings as bombs
 from benchmarks.hostile.inputs import Input
 from benchmarks.hostile.strategies import http, inside, media, messages, ports, resumes
@@ -36,10 +36,14 @@ class Area:
 
 @dataclass(frozen=True)
 class Attack:
-    """A named attack; `run(target, scale)` ends within `seconds`, for a `scale` of 0 to 1."""
+    """A named attack; `run(target, scale)` ends within `seconds`, for a `scale` of 0 to 1.
+
+    `keyless`: it needs no key, so the attacker's CPU must be at least a tenth of the frontend's.
+    """
 
     run: Attacking
     seconds: float = 90.0
+    keyless: bool = False
 
 
 AREAS: dict[str, Area] = {
@@ -68,6 +72,9 @@ AREAS: dict[str, Area] = {
     ),
     "wyoming": Area(ports.wyoming(), 4_000, 150),
     "rpc": Area(ports.calls(), 6_000, 300),
+    "grpc": Area(ports.frames(), 6_000, 300),
+    "trailers": Area(http.trailers(), 4_000, 200),
+    "hosts": Area(http.hosts(), 4_000, 200),
     "translations": Area(
         st.one_of(messages.translated, messages.translated, http.forms(http.TRANSLATED)), 4_000, 250
     ),
@@ -101,5 +108,17 @@ ATTACKS: dict[str, Attack] = {
     "beyond_loopback": Attack(neighbours.beyond_loopback),
     "log_flood": Attack(neighbours.log_flood),
     "key_of_another": Attack(neighbours.key_of_another),
+    "grpc_messages": Attack(keyless.grpc_messages, keyless=True),
+    "grpc_calls": Attack(keyless.grpc_calls, keyless=True),
+    "grpc_watches": Attack(keyless.grpc_watches, keyless=True),
+    "grpc_connections": Attack(keyless.grpc_connections, keyless=True),
+    "compressed_messages": Attack(keyless.compressed_messages, keyless=True),
+    "http2_floods": Attack(keyless.http2_floods, keyless=True),
+    "endless_trailers": Attack(keyless.endless_trailers, keyless=True),
+    "idle_connections": Attack(keyless.idle_connections, keyless=True),
+    "other_hosts": Attack(keyless.other_hosts),
+    "silent_sessions": Attack(tenants.silent_sessions),
+    "equal_calls": Attack(tenants.equal_calls),
+    "stored_uploads": Attack(tenants.stored_uploads),
     "media_bombs": Attack(bombs.media_bombs, seconds=600.0),
 }

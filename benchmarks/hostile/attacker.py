@@ -67,7 +67,8 @@ class Attacker:
 class Said:
     """The result of an area or attack: verdicts, unexpected cases, and whether the graph `held`.
 
-    `lost` is the reason for an attack without a result.
+    `lost` is the reason for an attack without a result, `slowest` as of `Held`. `cpu_seconds` are
+    the attacker's.
     """
 
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -76,6 +77,8 @@ class Said:
     held: bool | None = None
     detail: str = ""
     lost: str = ""
+    slowest: float = 0.0
+    cpu_seconds: float = 0.0
 
     def add(self, case: Case, outcome: Outcome) -> None:
         """Count one case."""

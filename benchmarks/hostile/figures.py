@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.hostile.areas import AREAS
+from benchmarks.hostile.areas import AREAS, ATTACKS
 from benchmarks.hostile.graph import Footprint
 from benchmarks.hostile.oracle import Verdict
 from benchmarks.hostile.trial import Row
@@ -43,11 +43,20 @@ def figures(found: Campaign) -> dict[str, float]:
         "witness_changed_text": sum(row.changed for row in rows),
         "witness_errors": sum(bool(row.account.error) for row in rows),
         "witness_lag_p95_growth": max((_growth(row, rows) for row in rows), default=0.0),
+        "frontend_memory_growth": max((row.memory_growth for row in rows), default=0.0),
+        "attacker_cpu_share": min(_cpu_shares(rows), default=1.0),
+        "newcomer_seconds_worst": max((row.said.slowest for row in rows), default=0.0),
         "log_lines_worst": max((row.log_lines for row in rows), default=0),
         "log_failures": sum(len(row.log_failures) for row in rows),
         "attackers_failed": sum(map(_attacker_failed, rows)),
         **_left(found),
     }
+
+
+def _cpu_shares(rows: Sequence[Row]) -> list[float]:
+    """Of the attacks without a key."""
+    keyless = [row for row in rows if row.name in ATTACKS and ATTACKS[row.name].keyless]
+    return [row.cpu_share for row in keyless if row.cpu_share is not None]
 
 
 def _flooded(row: Row) -> bool:
@@ -96,11 +105,12 @@ def details(found: Campaign) -> dict[str, Any]:
     """Rows, unexpected cases and resources for the result file."""
     given = (
         *("name", "outcome", "seconds", "lags_before", "lags_during", "log_lines", "log_failures"),
-        *("last_case", "trouble", "changed"),
+        *("last_case", "trouble", "changed", "memory_growth", "cpu_share"),
     )
     rows = [
         {name: getattr(row, name) for name in given}
         | {"cases": row.said.cases, "lag_growth": _growth(row, found.rows)}
+        | {"slowest": row.said.slowest, "attacker_cpu_seconds": row.said.cpu_seconds}
         | {"text": row.account.text, "text_alone": row.reference and row.reference.text}
         | {"error_alone": row.reference and row.reference.error}
         for row in found.rows

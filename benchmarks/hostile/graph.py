@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import psutil
 import yaml
+from msgspec.structs import replace
 
 from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
@@ -22,6 +23,8 @@ from benchmarks.hostile.attackers.wire import Port, Target
 
 _TRANSLATOR = ROOT / "models/demo-translate"
 _WITHDRAWN = "withdrawn-tenant"
+# The least that the largest upload allows, so that an attacker can fill it.
+_STORED_BYTES = 1 << 30
 _TENANTS = ("witness", "attacker", "newcomer", _WITHDRAWN)
 # Sockets of every process. The decoding processes' own server is left out: see NOTES.md.
 _SOCKETS = ("launcher.sock", "control", "pubsub", "stats")
@@ -35,10 +38,12 @@ class Graph:
     keys: dict[str, str]
     folder: Path
     ports: dict[str, int]
+    nats: str
 
     def target(self) -> Target:
         """An attacker's knowledge of it now."""
-        return target_of(self.server, self.keys, self.folder, self.ports)
+        found = target_of(self.server, self.keys, self.folder, self.ports)
+        return replace(found, nats=self.nats, stored_bytes=_STORED_BYTES)
 
 
 def target_of(
@@ -98,6 +103,8 @@ def running(config: str) -> Iterator[Graph]:
             with serving(
                 f"--Frontend.api_keys_file={file}",
                 "--Frontend.keyless_tenant=attacker",
+                "--Frontend.allowed_hosts=[auricle.example]",
+                f"--Frontend.max_stored_upload_bytes={_STORED_BYTES}",
                 f"--Frontend.nats_server={nats.address}",  # receives the text of telephone calls
                 *(f"--Frontend.{name}={port}" for name, port in ports.items()),
                 f"--Common.translate_model={_TRANSLATOR}",
@@ -106,7 +113,7 @@ def running(config: str) -> Iterator[Graph]:
                 config=config,
                 environment={"TMPDIR": str(folder / "tmp")},
             ) as server:
-                yield Graph(server, keys, folder / "tmp", ports)
+                yield Graph(server, keys, folder / "tmp", ports, nats.address)
         finally:
             nats.end(signal.SIGTERM)
 

@@ -53,11 +53,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Held:
-    """Whether the graph held against an attack of that many inputs, and the reason."""
+    """Whether the graph held against an attack of that many inputs, and the reason.
+
+    `slowest`: the longest time in seconds until another client was accepted meanwhile.
+    """
 
     held: bool
     detail: str
     cases: int = 1
+    slowest: float = 0.0
 
 
 def leak(error: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import os
 import time
@@ -11,9 +12,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
+import psutil
 from msgspec.structs import replace
 
 from auricle.audio.pcm import Int16
+from auricle.core.aio import cancelled
 from benchmarks.hostile import inputs
 from benchmarks.hostile.areas import AREAS, ATTACKS
 from benchmarks.hostile.attacker import CASE_SECONDS, Said, attacked
@@ -26,6 +29,9 @@ from benchmarks.hostile.witness import Account, Witness
 
 _END_SECONDS, _LIVE_SECONDS = 10.0, 0.25
 _NICE = 10
+_MIB, _MEMORY_SECONDS = 1 << 20, 0.1
+# Of the frontend, above what its clock can tell apart from the witness's share.
+_FEW_CPU_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,9 @@ class Job:
                 found = await ATTACKS[self.name].run(target, 0.1 if self.quick else 1.0)
             except (AttackerFailed, Hung, ExceptionGroup) as error:
                 return Said(lost=repr(error))
-            return Said(cases=found.cases, held=found.held, detail=found.detail)
+            return Said(
+                cases=found.cases, held=found.held, detail=found.detail, slowest=found.slowest
+            )
         area = AREAS[self.name]
         count = area.quick if self.quick else area.full
         made: Iterable[Case] = inputs.cases(self.name, self.seed, count, area.strategy)
@@ -76,14 +84,18 @@ def child(connection: Connection, last: Any, job: Job, target: Target) -> None:
     os.nice(_NICE)
     os.umask(0o077)  # the server's, for folders that Dynamo makes here
     os.environ.update(environment(target))
-    connection.send(asyncio.run(job.run(target, begins)))
+    began = time.process_time()
+    said = asyncio.run(job.run(target, begins))
+    said.cpu_seconds = time.process_time() - began
+    connection.send(said)
 
 
 @dataclass
 class Row:
     """One area or attack: the attacker's result, the witness's account and text without an attack.
 
-    `lags_before` and `lags_during` are of the witness, in seconds.
+    `lags_before` and `lags_during` are of the witness, in seconds. `frontend_cpu_seconds` are those
+    during the attack, less the witness's share at the rate before the attack.
     """
 
     name: str
@@ -93,6 +105,9 @@ class Row:
     lags_before: list[float] = field(default_factory=list)
     lags_during: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    frontend_mib_before: float = 0.0
+    frontend_mib_highest: float = 0.0
+    frontend_cpu_seconds: float = 0.0
     log_lines: int = 0
     log_failures: list[str] = field(default_factory=list)
     last_case: str = ""
@@ -103,6 +118,19 @@ class Row:
         """Whether the witness's text differs from its text without an attack."""
         again = self.reference or self.account
         return not (self.account.error or again.error) and again.text != self.account.text
+
+    @property
+    def memory_growth(self) -> float:
+        """The frontend's highest resident memory during the attack ÷ before; 0 if unknown."""
+        before = self.frontend_mib_before
+        return self.frontend_mib_highest / before if before else 0.0
+
+    @property
+    def cpu_share(self) -> float | None:
+        """The attacker's CPU seconds ÷ the frontend's; None if those are few."""
+        if self.frontend_cpu_seconds < _FEW_CPU_SECONDS:
+            return None
+        return self.said.cpu_seconds / self.frontend_cpu_seconds
 
     @property
     def outcome(self) -> str:
@@ -128,18 +156,40 @@ async def attacked_with_witness(
     async with watching_live(graph.server.url, _LIVE_SECONDS) as live:
         await witness.begin()
         opened = time.monotonic()
+        frontend = graph.server.component("Frontend")
+        alone = _cpu_seconds(frontend)
         await asyncio.sleep(lead_seconds)
-        began = time.monotonic()
+        began, before = time.monotonic(), _cpu_seconds(frontend)
+        watching = asyncio.create_task(_watch_memory(frontend, row))
         await _run(job, replace(target, witness=witness.account.session), row)
-        ended = time.monotonic()
+        ended, after = time.monotonic(), _cpu_seconds(frontend)
+        await cancelled([watching])
         row.account = await witness.end()
     row.seconds = ended - began
+    witness_share = (before - alone) / (began - opened)
+    row.frontend_cpu_seconds = after - before - witness_share * row.seconds
     row.lags_before = row.account.during(opened, began)
     row.lags_during = row.account.during(began, ended)
     lines = log.since()
     row.log_lines, row.log_failures = len(lines), failures(lines)
     row.trouble += live.failures[:3]
     return row
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return times.user + times.system
+    return 0.0
+
+
+async def _watch_memory(process: psutil.Process, row: Row) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        row.frontend_mib_before = process.memory_info().rss / _MIB
+        while True:
+            now = process.memory_info().rss / _MIB
+            row.frontend_mib_highest = max(row.frontend_mib_highest, now)
+            await asyncio.sleep(_MEMORY_SECONDS)
 
 
 async def _run(job: Job, target: Target, row: Row) -> None:

@@ -56,16 +56,17 @@ class Nats:
             self._process.wait(ANSWER_SECONDS)
             self._process = None
 
-    async def stored(self) -> list[Any]:
-        """The messages of the stream."""
-        connection = await nats.connect(self.address, connect_timeout=ANSWER_SECONDS)
-        try:
-            stream = connection.jetstream(timeout=ANSWER_SECONDS)
-            state = (await stream.stream_info(STREAM)).state
-            numbers = range(state.first_seq, state.last_seq + 1)
-            return [json.loads((await stream.get_msg(STREAM, n)).data or b"") for n in numbers]
-        finally:
-            await connection.close()
+
+async def stored_messages(address: str) -> list[Any]:
+    """The messages of the transcript bus's stream on a NATS server."""
+    connection = await nats.connect(address, connect_timeout=ANSWER_SECONDS)
+    try:
+        stream = connection.jetstream(timeout=ANSWER_SECONDS)
+        state = (await stream.stream_info(STREAM)).state
+        numbers = range(state.first_seq, state.last_seq + 1)
+        return [json.loads((await stream.get_msg(STREAM, n)).data or b"") for n in numbers]
+    finally:
+        await connection.close()
 
 
 @contextlib.contextmanager

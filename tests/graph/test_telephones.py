@@ -21,7 +21,7 @@ import websockets
 from auricle.audio.pcm import to_int16
 from auricle_testing import recordings
 from auricle_testing.server import Server, eventually, free_port, frontend_beside
-from auricle_testing.services import Nats
+from auricle_testing.services import Nats, stored_messages
 
 pytestmark = pytest.mark.end_to_end
 RATE = 8_000
@@ -81,7 +81,7 @@ async def published(frontend: Frontend, call: str) -> dict[str, str]:
     server, nats = frontend
     await eventually(lambda: server.metric("Frontend", WAITING) == 0, seconds=60)
     parts: dict[str, list[str]] = {}
-    for message in await nats.stored():
+    for message in await stored_messages(nats.address):
         if message["session"] == call and message["type"] == "final" and message["text"]:
             parts.setdefault(message["part"], []).append(message["text"])
     return {part: " ".join(texts) for part, texts in parts.items()}

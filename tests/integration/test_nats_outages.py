@@ -25,7 +25,7 @@ from auricle.frontend.exporters.nats import STREAM, NatsBus
 from auricle.frontend.exporters.transcripts import TranscriptSource
 from auricle.protocol.sessions import ResumePoint, SegmentFinal
 from auricle_testing.server import ANSWER_SECONDS, eventually
-from auricle_testing.services import Nats
+from auricle_testing.services import Nats, stored_messages
 
 pytestmark = pytest.mark.integration
 
@@ -104,7 +104,7 @@ async def test_nats_may_end_again_and_again(server: Nats, number: signal.Signals
             bus.say()
         server.start()
         await bus.all_published()
-        assert segments(await server.stored()) == list(range(bus.said))
+        assert segments(await stored_messages(server.address)) == list(range(bus.said))
     assert bus.number("dropped_total") == 0
 
 
@@ -126,7 +126,7 @@ async def test_a_frozen_nats_delays_messages_and_doubles_none(
             await eventually(bus.down, seconds=60)
             server.signal(signal.SIGCONT)
             await bus.all_published()
-        assert segments(await server.stored()) == list(range(bus.said))
+        assert segments(await stored_messages(server.address)) == list(range(bus.said))
 
 
 @on_uvloop
@@ -145,7 +145,7 @@ async def test_a_message_stored_before_the_outage_is_not_stored_again_though_its
         bus.say()
         await bus.all_published()
         assert lose.lost == 1
-        assert segments(await server.stored()) == [0, 1, 2]
+        assert segments(await stored_messages(server.address)) == [0, 1, 2]
 
 
 class Acknowledgements:
@@ -192,7 +192,7 @@ async def test_an_outage_is_two_lines_of_the_log_however_long_it_lasts(
             monkeypatch.undo()
             server.start()
             await bus.all_published()
-            assert segments(await server.stored()) == [3, 4]
+            assert segments(await stored_messages(server.address)) == [3, 4]
     lines = [record.getMessage() for record in caplog.records]
     assert [line for line in lines if line.startswith("NATS is unavailable")] == [lines[1]]
     assert lines[0] == "too many transcripts wait for NATS: the oldest are dropped"
@@ -219,7 +219,7 @@ async def test_a_message_that_nats_never_takes_holds_up_no_other(server: Nats) -
         bus.say("more than anybody permits " * 100_000)  # more than the server accepts
         bus.say()
         await bus.all_published()
-        assert segments(await server.stored()) == [0, 3]
+        assert segments(await stored_messages(server.address)) == [0, 3]
     assert bus.number("dropped_total") == 2
 
 

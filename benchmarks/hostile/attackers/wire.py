@@ -47,7 +47,8 @@ class Target(msgspec.Struct, frozen=True):
 
     It has the keys of the attacker, of a `newcomer` during an attack and of a tenant that is
     switched off (empty without keys), the witness's session and tenant, the ports inside the graph,
-    the path of a recording, and the frontend's other ports (0 without one).
+    the path of a recording, the frontend's other ports (0 without one), the address of the
+    transcript bus, and the bytes of uploads that the frontend may store.
     """
 
     host: str
@@ -64,6 +65,8 @@ class Target(msgspec.Struct, frozen=True):
     wyoming_port: int = 0
     audiosocket_port: int = 0
     grpc_port: int = 0
+    nats: str = ""
+    stored_bytes: int = 0
 
     @property
     def url(self) -> str:
@@ -95,13 +98,14 @@ class Wire:
         self.unread = bytearray()
 
     @classmethod
-    async def open(cls, port: Port) -> Wire:
-        """Connect. Raises Hung, or AttackerFailed if this side cannot."""
+    async def open(cls, port: Port, address: str = "") -> Wire:
+        """Connect, from `address` or one of `_SOURCES`. Raises Hung, or AttackerFailed if this
+        side cannot."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 if port.path:
                     return cls(*await asyncio.open_unix_connection(Path(port.path)))
-                source = (next(_SOURCES), 0)
+                source = (address or next(_SOURCES), 0)
                 return cls(*await asyncio.open_connection(
                     port.host, port.number, local_addr=source, limit=_MOST_READ
                 ))  # fmt: skip
@@ -109,6 +113,11 @@ class Wire:
             raise Hung("the connection was not accepted") from None
         except OSError as error:
             raise AttackerFailed(f"cannot connect: {error}") from None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server has closed, as far as sending has shown it."""
+        return self._writer.transport.is_closing()
 
     async def send(self, data: bytes) -> None:
         """Send; return early if the server has closed or does not read (backpressure)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,24 @@ from pathlib import Path
 import httpx
 import websockets
 
-from benchmarks.hostile.attackers.wire import ANSWER_SECONDS, AttackerFailed, Target
+from auricle.frontend.transport.grpc.frames import PREFACE, FrameKind
+from auricle_testing import http2
+from benchmarks.hostile.attackers.wire import (
+    ANSWER_SECONDS,
+    AttackerFailed,
+    Hung,
+    Target,
+    Wire,
+)
+from benchmarks.hostile.oracle import Held
+from benchmarks.hostile.strategies.ports import RECOGNITION
 
 _ADDRESS = "127.0.0.200"
 _PROBE_SECONDS = 0.05
 RESPONSIVE_SECONDS = 1.0
 RECORDING_SECONDS = 10.0
+# A client with a key is accepted within this time, also during attacks of others.
+ADMITTED_SECONDS = 2.0
 
 
 @dataclass
@@ -100,6 +112,52 @@ async def rejection_within(target: Target, seconds: float) -> str:
         await asyncio.sleep(1.0)
         refused = await rejection(target)
     return refused
+
+
+async def call_rejection(target: Target) -> str:
+    """Make a gRPC call with a key on a new connection; return the reason for its failure, or ""."""
+    wire = await Wire.open(target.place("grpc"), _ADDRESS)
+    try:
+        method = f"{RECOGNITION}/GetRivaSpeechRecognitionConfig"
+        begun = http2.call(1, method, target.newcomer or None)
+        end = http2.data(1, http2.prefix(0), ends=True)
+        await wire.send(PREFACE + http2.EMPTY_SETTINGS + begun + end)
+        while not _has_data(wire.unread):
+            if not await wire.receive():
+                return f"a newcomer's call was not answered: {bytes(wire.unread)[-200:]!r}"
+    except Hung as error:
+        return f"a newcomer's call was not answered: {error}, {bytes(wire.unread)[-200:]!r}"
+    finally:
+        wire.close()
+    return ""
+
+
+def _has_data(received: bytearray) -> bool:
+    """Whether one of the received frames has a message of the only call."""
+    at = 0
+    while len(received) >= at + 9:
+        if received[at + 3] == FrameKind.DATA:
+            return True
+        at += 9 + int.from_bytes(received[at : at + 3], "big")
+    return False
+
+
+async def admitted(
+    target: Target,
+    seconds: float,
+    attempt: Callable[[Target], Awaitable[str]] = rejection,
+    cases: int = 1,
+) -> Held:
+    """Connect again and again for that time; each attempt must be accepted within 2 s."""
+    end, slowest, wrong = time.monotonic() + seconds, 0.0, ""
+    while not wrong and time.monotonic() < end:
+        began = time.monotonic()
+        wrong = await attempt(target)
+        slowest = max(slowest, time.monotonic() - began)
+        await asyncio.sleep(0.5)
+    if not wrong and slowest > ADMITTED_SECONDS:
+        wrong = f"a newcomer was accepted only after {slowest:.1f} s"
+    return Held(not wrong, wrong or f"accepted within {slowest:.2f} s", cases, slowest)
 
 
 async def untranscribed(target: Target, within_seconds: float | None = None) -> str:

@@ -108,6 +108,56 @@ def requests(draw: Draw) -> Stream:
     return Stream("http", (b"\r\n".join(lines),))
 
 
+_CHUNK_SIZES = (b"5", b"0x5", b"-5", b"+5", b" 5 ", b"", b"f" * 17, b"5;x=y", b"5;" + b"x" * 9_000)
+
+
+@st.composite
+def trailers(draw: Draw) -> Stream:
+    """A body in chunks with a wrong size, extension or end, and any trailers."""
+    path = pick(draw, ("/live", TRANSCRIPTIONS, LISTEN))
+    lines = [f"POST {path} HTTP/1.1".encode(), b"Host: x", b"Authorization: Bearer " + KEY]
+    lines += [b"Transfer-Encoding: " + pick(draw, (b"chunked", b"chunked", b"gzip, chunked"))]
+    lines += [_header(draw) for _ in v.some(draw, 1)]
+    body = b"".join(pick(draw, _CHUNK_SIZES) + b"\r\n12345\r\n" for _ in v.some(draw, 4))
+    body += pick(draw, (b"0\r\n", b"0\r\n", b"00000\r\n", b"0;x=y\r\n", b""))
+    body += b"\r\n".join(_header(draw) for _ in v.some(draw, 20)) * pick(draw, (1, 1, 30))
+    body += pick(draw, (b"\r\n\r\n", b"\r\n", b"\n\n", b""))
+    if chance(draw, 20):
+        body = v.wrong(draw, body)
+    return Stream("http", (b"\r\n".join((*lines, b"Connection: close", b"", b"")), body or b"\r\n"))
+
+
+_HOSTS = (
+    *("localhost", "127.0.0.1", "[::1]", "auricle", "attacker.example", "127.1", "0", "[::1", "]"),
+    *("localhost:0", "localhost:99999", "a:b:c", "x@localhost", "localhost.", ".", "*", "", " "),
+    *(
+        "xn--x",
+        "LOCALHOST",
+        "%31",
+        "a" * 300,
+        "127.0.0.1.attacker.example",
+        "0x7f.1",
+        "[fe80::1%1]",
+    ),
+)
+
+
+@st.composite
+def hosts(draw: Draw) -> Stream:
+    """A request or a handshake with any number of Host headers, and any origin."""
+    path = pick(draw, ("/live", "/v1/models", STREAM, REALTIME))
+    lines = [line for line in handshake(path).split(b"\r\n")[:-2] if not line.startswith(b"Host:")]
+    if path not in (STREAM, REALTIME):
+        lines = [lines[0], b"Connection: close"]
+    for _ in range(pick(draw, (1, 1, 1, 0, 2))):
+        name = pick(draw, _HOSTS).encode() if chance(draw, 80) else draw(v.noise(30))
+        lines.append(b"Host: " + name.translate(None, b"\r\n\0"))
+    if chance(draw, 40):
+        lines.append(b"Origin: " + pick(draw, ("http://", "", "null")).encode()
+                     + pick(draw, _HOSTS).encode())  # fmt: skip
+    return Stream("http", (b"\r\n".join((*lines, b"Authorization: Bearer " + KEY, b"", b"")),))
+
+
 @st.composite
 def inner_requests(draw: Draw) -> Stream:
     """A request to an HTTP server inside the graph: a system port, or the launcher's socket.

@@ -11,7 +11,9 @@ from auricle.frontend.protocols.audiosocket import AUDIO_RATES, AudioSocketKind
 from auricle.frontend.protocols.kserve.messages import PACKAGE as KSERVE
 from auricle.frontend.protocols.riva.service import PACKAGE as RIVA
 from auricle.frontend.protocols.wyoming import AudioFormat, Ping, Transcribe
+from auricle.frontend.transport.grpc.frames import PREFACE, frame
 from auricle.frontend.transport.grpc.schema import message
+from auricle_testing import http2
 from benchmarks.hostile.inputs import Call, Stream
 from benchmarks.hostile.strategies import values as v
 from benchmarks.hostile.strategies.values import Draw, chance, of_type, pick, some
@@ -79,8 +81,10 @@ def garbage(draw: Draw) -> Stream:
     return Stream("ports", (data,), draw(st.floats(0, 0.999)))
 
 
-# gRPC.
+# gRPC, and the frames of HTTP/2 below it.
 RECOGNITION, INFERENCE = f"{RIVA}.RivaSpeechRecognition", f"{KSERVE}.GRPCInferenceService"
+WATCH = "grpc.health.v1.Health/Watch"
+REFLECTION = "grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 _METADATA = (
     *(("authorization", "Bearer invalid"), ("authorization", "Basic dXNlcjpwYXNz")),
     *(("x-forwarded-for", "10.0.0.1, ' OR 1=1"), ("traceparent", "00-zz-zz-01")),
@@ -169,7 +173,7 @@ _METHODS = (
 _OTHERS = (
     *(f"{RECOGNITION}/GetRivaSpeechRecognitionConfig", f"{RECOGNITION}/Missing"),
     *(f"{INFERENCE}/ModelMetadata", "grpc.health.v1.Health/Check"),
-    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    REFLECTION,
 )
 
 
@@ -193,3 +197,36 @@ def calls(draw: Draw) -> Call | Stream:
         sent[at] = v.wrong(draw, sent[at])
     metadata = (pick(draw, _METADATA),) if chance(draw, 20) else ()
     return Call(f"/{name}", tuple(sent), metadata, chance(draw, 85))
+
+
+_FRAME_KINDS = (*range(11), 0xFF)
+_STREAMS = (0, 1, 1, 1, 2, 3, 5, 2**31 - 1)
+
+
+def _payload(draw: Draw) -> bytes:
+    """The payload of any frame: a call's headers, a message, settings, or bytes without meaning."""
+    begun = http2.call(1, pick(draw, (WATCH, REFLECTION, f"{RECOGNITION}/StreamingRecognize")))
+    return pick(draw, (
+        lambda: begun[9:],
+        lambda: v.wrong(draw, begun[9:]),
+        lambda: http2.prefix(pick(draw, (0, 5, 2**16, 2**32 - 1)), compressed=chance(draw, 20)),
+        lambda: draw(st.integers(1, 9)).to_bytes(2, "big") + pick(draw, v.INTEGERS[:3]).to_bytes(
+            4, "big", signed=True),
+        lambda: draw(v.noise(9)),
+        lambda: draw(v.noise(2_000)),
+    ))()  # fmt: skip
+
+
+@st.composite
+def frames(draw: Draw) -> Stream:
+    """Frames of HTTP/2 with any kind, flags and stream, some after a valid call."""
+    sent = PREFACE + http2.EMPTY_SETTINGS if chance(draw, 95) else b""
+    if chance(draw, 40):
+        sent += http2.call(1, pick(draw, (WATCH, REFLECTION)))
+    for _ in some(draw, 12, 1):
+        kind, flags = pick(draw, _FRAME_KINDS), pick(draw, (0, 1, 4, 5, 8, 0x20, 0xFF))
+        one = frame(kind, flags, pick(draw, _STREAMS), _payload(draw))
+        if chance(draw, 10):  # a wrong size
+            one = draw(st.integers(0, 2**24 - 1)).to_bytes(3, "big") + one[3:]
+        sent += one * pick(draw, (1, 1, 1, 50))
+    return Stream("grpc", (v.wrong(draw, sent) if chance(draw, 20) else sent,))

@@ -19,9 +19,10 @@ COUNTS = {
     "handshakes": 40, "frames": 40, "starts": 40, "resumes": 60, "events": 40, "queries": 80,
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
     "ports": 40, "servers": 40, "listen": 60,
+    "trailers": 40, "hosts": 40,
 }  # fmt: skip
 # For a frontend that has their ports and logs the text of telephone calls.
-COUNTS_OF_PORTS = {"telephones": 60, "wyoming": 40, "rpc": 80}
+COUNTS_OF_PORTS = {"telephones": 60, "wyoming": 40, "rpc": 80, "grpc": 60}
 # Attacks that need keys, minutes, or default limits are in the campaign only.
 SCALES = {
     "one_byte_frames": 0.15,
@@ -36,6 +37,7 @@ SCALES = {
     "many_channels": 0.25,
     "slow_bodies": 1.0,
     "other_files": 0.3,
+    "other_hosts": 1.0,
     "strangers_inside": 1.0,
     "readable_by_others": 1.0,
     "beyond_loopback": 1.0,
@@ -98,6 +100,17 @@ def test_every_area_and_attack_is_tried_here_or_in_the_campaign() -> None:
         "log_flood",
         "media_bombs",
         "key_of_another",
+        "grpc_messages",
+        "grpc_calls",
+        "grpc_watches",
+        "grpc_connections",
+        "compressed_messages",
+        "http2_floods",
+        "endless_trailers",
+        "idle_connections",
+        "silent_sessions",
+        "equal_calls",
+        "stored_uploads",
     }
     tried = {*COUNTS, *COUNTS_OF_PORTS, *SCALES}
     assert tried | only_there == {*AREAS, *ATTACKS}

@@ -12,13 +12,11 @@ import pytest
 
 from auricle.frontend.transport.access.keys import new_key
 from auricle.frontend.transport.connections import ConnectionLimits
-from auricle.frontend.transport.grpc import frames
+from auricle.frontend.transport.grpc import frames, gate
 from auricle.frontend.transport.grpc.frames import FrameKind, frame, reset
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.streams import UNADMITTED_BYTES
-from tests.fakes.doors import event_loop_policy
-from tests.fakes.front import Front
-from tests.fakes.http2 import (
+from auricle_testing.http2 import (
     EMPTY_SETTINGS,
     PINGED,
     call,
@@ -28,6 +26,8 @@ from tests.fakes.http2 import (
     prefix,
     received,
 )
+from tests.fakes.doors import event_loop_policy
+from tests.fakes.front import Front
 from tests.fakes.rpc import audio, bearer, calling, ended, first, stream, unary
 from tests.waiting import until
 
@@ -162,6 +162,35 @@ async def test_one_address_has_so_many_watches_and_is_probed_still() -> None:
             another = watch(b"")
         for one in (*watches, another):
             one.cancel()
+
+
+async def test_calls_are_served_while_other_addresses_begin_thousands() -> None:
+    """gRPC's library cancels calls at random if too many wait for it."""
+    watches = [
+        call(n, f"{HEALTH}/Watch") + data(n, prefix(0), ends=True) for n in range(1, 1_800, 2)
+    ]
+    async with served() as door, AsyncExitStack() as stack:
+        for number in range(2, 8):
+            _, writer = await stack.enter_async_context(connected(door.port, f"127.0.0.{number}"))
+            writer.write(b"".join(watches))
+        for _ in range(50):
+            assert await unary(door.channel, f"{HEALTH}/Check")
+
+
+async def test_calls_beyond_those_that_may_wait_are_refused_and_the_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gate, "_WAITING_CALLS", 2)
+    check = f"{HEALTH}/Check"
+    begun = call(1, REFLECTION)
+    sent = [call(n, check) + data(n, prefix(0), ends=True) for n in range(3, 101, 2)]
+    async with served() as door, connected(door.port) as (reader, writer):
+        writer.write(b"".join((begun, *sent)))  # at once, so that all of them wait
+        assert "you have 2 new calls open; end one first" in await told(reader, 99)
+        writer.write(call(101, check) + data(101, prefix(0), ends=True))
+        while (await received(reader))[2] != 101:  # the connection still works
+            pass
+        assert await unary(door.channel, check)
 
 
 async def test_connections_count_among_all_others() -> None:

@@ -26,7 +26,7 @@ class FrameKind(IntEnum):
     CONTINUATION = 9
 
 
-def frame(kind: FrameKind, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     head = len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big")
     return head + payload
 

@@ -21,11 +21,15 @@ from auricle.frontend.transport.connections import ClosingWatch, Connections, Pe
 from auricle.frontend.transport.grpc import TRANSPORT, frames
 from auricle.frontend.transport.grpc.frames import Http2Reader
 from auricle.frontend.transport.grpc.streams import RpcCall, RpcCalls
-from auricle.frontend.transport.slots import NetworkRates
+from auricle.frontend.transport.slots import NetworkLimit, NetworkRates
 
 log = logging.getLogger(__name__)
 # Frames without data (pings, settings, resets, new calls, more room) of a network, a second.
 _FRAMES_PER_SECOND = 2_000.0
+# Calls that wait for the library, of a network and in all. Beyond its own limit it cancels calls
+# at random, whoever makes them.
+_WAITING_CALLS, _ALL_WAITING_CALLS = 512, 4_096
+LIBRARY_WAITING_CALLS = 2 * _ALL_WAITING_CALLS  # with those that end before it has seen them
 _FRAMES_AT_ONCE = 64  # between two looks at the clock
 # Of a connection: its sessions end themselves before, and may say why for as long again.
 _FAREWELL_SECONDS = 10.0
@@ -42,6 +46,7 @@ class Gate:
         self.connections = connections
         self.largest = settings.grpc_max_message_bytes
         self.frames_rate = NetworkRates(_FRAMES_PER_SECOND, "frames without data")
+        self.waiting = NetworkLimit(_WAITING_CALLS, "new calls", _ALL_WAITING_CALLS)
         # Clients cannot know the name of the header by which a call is recognized.
         self._mark = f"x-auricle-{secrets.token_hex(8)}"
         self._folder = TemporaryDirectory(prefix="auricle-grpc-")  # readable by this user only
@@ -149,6 +154,7 @@ class GateConnection(asyncio.Protocol):
             (self._to_client, self._to_library),
             mark,
             self._gate.frames_rate,
+            self._gate.waiting,
         )
         self._reader = Http2Reader(self.calls.from_client)
         self._answers = Http2Reader(self.calls.from_server)

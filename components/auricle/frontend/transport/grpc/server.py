@@ -12,7 +12,7 @@ from auricle.core.errors import AuricleError
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services
 from auricle.frontend.transport.connections import Connections
-from auricle.frontend.transport.grpc.gate import Gate
+from auricle.frontend.transport.grpc.gate import LIBRARY_WAITING_CALLS, Gate
 from auricle.frontend.transport.grpc.health import SERVICE as HEALTH
 from auricle.frontend.transport.grpc.health import Health
 from auricle.frontend.transport.grpc.incoming import Incoming, Method, incoming_of, status_of
@@ -157,6 +157,8 @@ def _options(settings: FrontendSettings) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", settings.grpc_max_message_bytes),
         ("grpc.max_concurrent_streams", _CALLS_PER_CONNECTION),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        ("grpc.server.max_pending_requests", LIBRARY_WAITING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", 2 * LIBRARY_WAITING_CALLS),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
         # Otherwise gRPC holds some 4 MB of each call as soon as the network is fast.
         ("grpc.http2.bdp_probe", 0),

@@ -28,6 +28,8 @@ _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its size
 class RpcCall:
     """One call, from its first frame to its last. Call its methods on the event loop.
 
+    Raises RateLimited or Overloaded if too many calls wait for the library.
+
     It is admitted while its client has a session or a recording. Otherwise a message has at most
     `UNADMITTED_BYTES`, or `largest` if its client is known, and is counted.
     """
@@ -45,7 +47,8 @@ class RpcCall:
         self._prefix = bytearray()
         self._size = self._left = 0  # of the message that is received
         self._received = 0
-        self._waits: tuple[NetworkLimit, Networks] | None = None
+        self._waits: tuple[NetworkLimit, Networks] = calls.waiting, calls.networks
+        calls.waiting.enter(calls.networks)
         self._admissions = 0  # sessions and recordings of this call
         self.answered = self.ended = False
 
@@ -55,9 +58,12 @@ class RpcCall:
         return self._calls.client
 
     def wait(self, limit: NetworkLimit, networks: Networks) -> None:
-        """Count among the calls that are not admitted. Raises RateLimited and Overloaded."""
+        """Count among these calls from now on, until it is admitted, and no longer among those that
+        wait for the library. Raises RateLimited and Overloaded."""
         if not self.ended:
             limit.enter(networks)
+            before, of = self._waits
+            before.leave(of)
             self._waits = limit, networks
 
     def known(self, tenant: str) -> None:
@@ -83,7 +89,7 @@ class RpcCall:
         self._calls.connections.used(self._calls.connection, more)
         if more > 0:
             self._release()
-        elif self._waits is not None:
+        else:
             limit, networks = self._waits
             limit.enter(networks, always=True)
 
@@ -100,9 +106,8 @@ class RpcCall:
     def _release(self) -> None:
         """Count no longer among the calls that are not admitted."""
         self._held.close()
-        if self._waits is not None:
-            limit, networks = self._waits
-            limit.leave(networks)
+        limit, networks = self._waits
+        limit.leave(networks)
 
     def received(self, part: memoryview) -> None:
         """Follow the messages in the next bytes that the client sends."""
@@ -159,37 +164,51 @@ class RpcCalls:
         send: tuple[Callable[[bytes], None], Callable[[bytes], None]],
         mark: Callable[[int], tuple[str, str]],
         frames_rate: NetworkRates,
+        waiting: NetworkLimit,
     ) -> None:
         """`send` passes frames of our own to the client, and to the library. `mark` returns the
         header by which the library's call is recognized. `frames_rate` limits frames without
-        data."""
+        data, `waiting` the calls that wait for the library."""
         self.connections = connections
         self.connection = connection
         self.client = connection.client
         self.networks = connections.networks_of(connection.client)
         self.largest = largest
+        self.waiting = waiting
         self.open: dict[int, RpcCall] = {}
         self.from_client = _FromClient(self, mark, frames_rate)
         self.from_server = _FromServer(self)
         self._to_client, self._to_library = send
 
+    def begin(self, stream: int) -> AuricleError | None:
+        """A call begins. Return the error if too many wait: then `refuse` it."""
+        try:
+            self.open[stream] = RpcCall(self, stream)
+        except (RateLimited, Overloaded) as error:
+            return error
+        return None
+
     def end(self, call: RpcCall, error: AuricleError) -> None:
         """End one call with `error`, in place of the library."""
+        self.refuse(call.stream, error, answered=call.answered)
+        self._to_library(frames.reset(call.stream, frames.CANCEL))
+        self.close(call.stream)
+
+    def refuse(self, stream: int, error: AuricleError, *, answered: bool = False) -> None:
+        """Send the client the error that ends a call; `answered` if it has the call's headers."""
         self.connections.log(self.connection, error)
         status = status_of(error)
         code = Code.RESOURCE_EXHAUSTED if isinstance(error, TooLarge) else status.code
         headers = [("grpc-status", str(int(code))), ("grpc-message", status.message)]
-        if not call.answered:
+        if not answered:
             headers[:0] = [(":status", "200"), ("content-type", "application/grpc")]
         for name, value in status.metadata:
             text = value if isinstance(value, str) else b64encode(value).decode().rstrip("=")
             headers.append((name, text))
         flags = frames.END_STREAM | frames.END_HEADERS
         block = frames.header_block(headers)
-        answer = frames.frame(FrameKind.HEADERS, flags, call.stream, block)
-        self._to_client(answer + frames.reset(call.stream, frames.NO_ERROR))
-        self._to_library(frames.reset(call.stream, frames.CANCEL))
-        self.close(call.stream)
+        answer = frames.frame(FrameKind.HEADERS, flags, stream, block)
+        self._to_client(answer + frames.reset(stream, frames.NO_ERROR))
 
     def flooded(self) -> None:
         """The client sends too many frames without data."""
@@ -223,6 +242,7 @@ class _FromClient:
         self.without_data = 0  # frames since the last one with data
         self._call: RpcCall | None = None  # whose data the frame has
         self._marked: int | None = None  # the stream whose headers end with this frame
+        self._refused: AuricleError | None = None  # the newest call, when its headers end
 
     def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
         """Raises RateLimited if the client's network sends too many frames without data."""
@@ -235,7 +255,7 @@ class _FromClient:
         self._frames_rate.spend(self._calls.networks)
         if kind == FrameKind.HEADERS and stream > self._newest:
             self._newest = stream
-            self._calls.open[stream] = RpcCall(self._calls, stream)
+            self._refused = self._calls.begin(stream)
         elif kind == FrameKind.RST_STREAM:
             self._calls.close(stream)
         if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION) and flags & frames.END_HEADERS:
@@ -248,12 +268,19 @@ class _FromClient:
             self._call.received(part)
 
     def end(self) -> bytes:
-        """Return our header of the call whose headers are complete."""
-        if self._marked is None:
+        """Return our header of the call whose headers are complete, and its end if it is refused.
+
+        The library must know all headers, because later ones refer to them.
+        """
+        if (stream := self._marked) is None:
             return b""
-        block = frames.header_block([self._mark(self._marked)])
-        more = frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, self._marked, block)
+        block = frames.header_block([self._mark(stream)])
+        more = frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, stream, block)
         self._marked = None
+        if self._refused is not None:
+            self._calls.refuse(stream, self._refused)
+            more += frames.reset(stream, frames.CANCEL)
+            self._refused = None
         return more
 
 

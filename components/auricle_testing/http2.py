@@ -15,20 +15,25 @@ from auricle.frontend.transport.grpc.frames import (
     header_block,
 )
 
-SETTINGS, PING = 4, 6
-EMPTY_SETTINGS = bytes(3) + bytes((SETTINGS, 0)) + bytes(4)
-PINGED = (8).to_bytes(3, "big") + bytes((PING, 0)) + bytes(4 + 8)
+SETTINGS, PING, WINDOW_UPDATE = 4, 6, 8
+EMPTY_SETTINGS = frame(SETTINGS, 0, 0)
+PINGED = frame(PING, 0, 0, bytes(8))
 _LARGEST_FRAME = 16_384
 
 
-def call(stream: int, method: str, secret: str | None = None) -> bytes:
-    """The frame that begins a call of `method`, `SERVICE/METHOD`."""
+def call(stream: int, method: str, secret: str | None = None, encoding: str = "") -> bytes:
+    """The frame that begins a call of `method`, `SERVICE/METHOD`.
+
+    With `encoding`, such as gzip, its messages may be compressed.
+    """
     headers = [
         *((":method", "POST"), (":scheme", "http"), (":path", f"/{method}")),
         *((":authority", "x"), ("content-type", "application/grpc"), ("te", "trailers")),
     ]
     if secret is not None:
         headers.append(("authorization", f"Bearer {secret}"))
+    if encoding:
+        headers.append(("grpc-encoding", encoding))
     return frame(FrameKind.HEADERS, END_HEADERS, stream, header_block(headers))
 
 
@@ -39,17 +44,17 @@ def data(stream: int, payload: bytes, *, ends: bool = False) -> bytes:
     return sent + (frame(FrameKind.DATA, END_STREAM, stream) if ends else b"")
 
 
-def prefix(size: int) -> bytes:
+def prefix(size: int, *, compressed: bool = False) -> bytes:
     """The beginning of a gRPC message that declares `size` bytes."""
-    return b"\0" + size.to_bytes(4, "big")
+    return bytes((compressed,)) + size.to_bytes(4, "big")
 
 
 @asynccontextmanager
 async def connected(
-    port: int,
+    port: int, address: str = "127.0.0.1"
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection whose preface is sent."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    """A connection from a loopback address, whose preface is sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     writer.write(PREFACE + EMPTY_SETTINGS)
     try:
         yield reader, writer
