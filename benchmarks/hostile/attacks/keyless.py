@@ -26,7 +26,7 @@ from benchmarks.hostile.attacks import newcomer
 from benchmarks.hostile.inputs import Stream
 from benchmarks.hostile.oracle import Held, Verdict
 from benchmarks.hostile.strategies.messages import REALTIME, STREAM
-from benchmarks.hostile.strategies.ports import RECOGNITION, REFLECTION, WATCH
+from benchmarks.hostile.strategies.ports import REFLECTION, WATCH
 
 _ADDRESS = "127.0.0.66"
 _FOUR = tuple(f"127.0.0.{number}" for number in range(66, 70))
@@ -35,7 +35,7 @@ _BLOCK_BYTES = 1 << 16
 _MIB = 1 << 20
 # The largest message that the server's default allows, less the bytes that complete it.
 _LARGE = 16 * _MIB - 64
-# What the server permits of one address, and a bit more.
+# More than the server permits of one address.
 _CONNECTIONS_PER_SECOND = 110
 Attempt = Callable[[Target], Coroutine[Any, Any, str]]
 
@@ -158,7 +158,7 @@ async def compressed_messages(target: Target, scale: float) -> Held:
     """Seven calls a second, each with 16 kB that become 16 MiB once they are unpacked."""
     packed = gzip.compress(bytes(_LARGE))
     message = prefix(len(packed), compressed=True) + packed
-    first = call(1, f"{RECOGNITION}/Recognize", encoding="gzip")
+    first = call(1, REFLECTION, encoding="gzip")
     one = first + data(1, message, ends=True)
 
     async def attack() -> None:

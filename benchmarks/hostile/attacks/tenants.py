@@ -46,7 +46,7 @@ async def silent_sessions(target: Target, scale: float) -> Held:
                     try:
                         if not await wire.receive(_KEEP_ALIVE_SECONDS):
                             break
-                    except Hung:  # nothing is said to a silent session
+                    except Hung:  # a silent session receives nothing
                         pass
             finally:
                 wire.close()
