@@ -134,7 +134,7 @@ idle: nothing follows speech; those whose clients wait for no text give it first
 
 long message: Frontend.max_frame_bytes, of gRPC grpc_max_message_bytes
   1009 | session too_large | SOCKETS twilio
-  RESOURCE_EXHAUSTED too_large | client too_large, session client_gone, counted: client_gone | riva
+  RESOURCE_EXHAUSTED too_large | client too_large, session too_large | riva
   RESOURCE_EXHAUSTED too_large | client too_large, counted: nothing | kserve | no sequence has begun
   closed too_large | session too_large | wyoming
   - | - | audiosocket | the length of a frame has 16 bits

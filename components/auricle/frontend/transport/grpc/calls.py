@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from auricle.core.aio import ReusableTimeout, cancelled, with_timeout
@@ -12,7 +13,7 @@ from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import SessionAdmission, farewell
 from auricle.frontend.transport.disconnect import ClientDisconnected
-from auricle.frontend.transport.grpc.incoming import Context, Incoming, warn
+from auricle.frontend.transport.grpc.incoming import Arriving, Context, Incoming, warn
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
 from auricle.frontend.transport.slots import SessionSlot
 
@@ -108,10 +109,12 @@ class LiveCall(LiveSession):
         slow_reader_seconds: float,
         record: Record,
         slot: SessionSlot,
+        arriving: Arriving,
     ) -> None:
         """A `send` may take `slow_reader_seconds`."""
         super().__init__(client, record, [slot])
         self._context = context
+        self._arriving = arriving
         self._messages = CallMessages(context, slow_reader_seconds)
         self.farewell: str | None = None  # why the session ends early, without an error
 
@@ -119,9 +122,11 @@ class LiveCall(LiveSession):
         """Return the next message, None after the last one.
 
         Raises DeadlineExceeded if nothing came for `seconds`, naming `what`; Interrupted after
-        `interrupt`.
+        `interrupt`; the error with which the frontend has ended the call.
         """
         message = await self._messages.receive(seconds, what)
+        if message is None and self._arriving.failure is not None:
+            raise self._arriving.failure
         for slot in self.slots:
             slot.confirm()
         return message
@@ -147,6 +152,17 @@ class LiveCall(LiveSession):
     async def release(self) -> None:
         """The session is over: nothing is received any more, and no deadline runs on."""
         await self._messages.release()
+
+
+@contextmanager
+def _own_failure(arriving: Arriving) -> Iterator[None]:
+    """Raise the error with which the frontend has ended the call, as the client has not left."""
+    try:
+        yield
+    except (ClientDisconnected, asyncio.CancelledError):
+        if arriving.failure is None:
+            raise
+        raise arriving.failure from None
 
 
 class LiveCalls:
@@ -192,11 +208,13 @@ class LiveCalls:
         client = self._access.client(incoming.metadata, "live")
         fairness_key = client.fairness_key(incoming.host)
         async with self._sessions.admitted(record, client, fairness_key) as (slot,):
-            call = LiveCall(context, client, self._slow_reader_seconds, record, slot)
+            arriving = incoming.call
+            call = LiveCall(context, client, self._slow_reader_seconds, record, slot, arriving)
             try:
-                with incoming.call.admitted(), self._admission.interrupting(call.interrupt):
+                with arriving.admitted(), self._admission.interrupting(call.interrupt):
                     async with self._sessions.running(record, client, call.slots):
-                        await run(call)
+                        with _own_failure(arriving):
+                            await run(call)
             finally:
                 await call.release()
             return call.farewell

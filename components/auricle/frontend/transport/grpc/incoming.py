@@ -46,6 +46,11 @@ class Arriving(Protocol):
     @property
     def peer(self) -> Peer: ...
 
+    @property
+    def failure(self) -> AuricleError | None:
+        """The error with which the frontend has ended the call, before its method knows it."""
+        ...
+
     def known(self, tenant: str) -> None:
         """The client has shown the key of `tenant`, and may send large messages, which are counted
         for it. Raises RateLimited."""

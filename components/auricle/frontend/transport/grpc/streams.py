@@ -36,7 +36,7 @@ class RpcCall:
 
     __slots__ = (
         *("_admissions", "_calls", "_held", "_largest", "_left", "_prefix", "_received"),
-        *("_size", "_waits", "answered", "ended", "stream"),
+        *("_size", "_waits", "answered", "ended", "failure", "stream"),
     )
 
     def __init__(self, calls: RpcCalls, stream: int) -> None:
@@ -51,6 +51,7 @@ class RpcCall:
         calls.waiting.enter(calls.networks)
         self._admissions = 0  # sessions and recordings of this call
         self.answered = self.ended = False
+        self.failure: AuricleError | None = None
 
     @property
     def peer(self) -> Peer:
@@ -190,6 +191,7 @@ class RpcCalls:
 
     def end(self, call: RpcCall, error: AuricleError) -> None:
         """End one call with `error`, in place of the library."""
+        call.failure = error
         self.refuse(call.stream, error, answered=call.answered)
         self._to_library(frames.reset(call.stream, frames.CANCEL))
         self.close(call.stream)
