@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -37,6 +38,7 @@ _MIB = 1 << 20
 _LARGE = 16 * _MIB - 64
 # More than the server permits of one address.
 _CONNECTIONS_PER_SECOND = 110
+_ROUND = 8 * _CONNECTIONS_PER_SECOND // 2  # 8 s
 Attempt = Callable[[Target], Coroutine[Any, Any, str]]
 
 
@@ -208,15 +210,14 @@ async def idle_connections(target: Target, scale: float) -> Held:
     async def one(address: str) -> None:
         async with AsyncExitStack() as stack:
             wires: list[tuple[Wire, bytes]] = []
-            while True:
+            for number in itertools.count():
                 for port, sent in kinds:
                     wire = await Wire.open(target.place(port), address)
                     stack.callback(wire.close, abrupt=True)
                     wires.append((wire, sent))
                     await wire.send(sent)
                 # Each is used again before the server's deadline for the next request.
-                at = len(wires) % 400
-                for wire, sent in wires[at : at + 40]:
+                for wire, sent in wires[number % _ROUND :: _ROUND]:
                     await wire.send(sent)
                 await asyncio.sleep(len(kinds) / _CONNECTIONS_PER_SECOND)
 

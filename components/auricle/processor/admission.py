@@ -249,6 +249,8 @@ class AdaptiveLimit:
 _OBSERVATION_SECONDS = 0.5
 # A session that has been silent for longer costs nothing, and its place is lent to others.
 _SILENT_SECONDS = 10.0
+# A session that has not spoken for that long since its beginning may never do so.
+_UNSPOKEN_SECONDS = 1.0
 # Retry times spread refused clients to about this rate: each retry costs a handshake, at the
 # expense of running sessions.
 _RETRIES_PER_SECOND = 2.0
@@ -365,20 +367,29 @@ class Admission:
         self.check_room(len(self._live) + expected)
         taken = self._active + expected + self._shares.kept_from(party, now)
         # One session on an empty machine is always admitted: it delays no other.
-        owed = others and not own and self._owed(party, taken)
+        owed = others and not own and self._owed(party, taken, now)
         if not resumes and not owed and taken >= max(1, self.limit):
             raise self._refused(party)
         self._shares.taken(party)
         self._admitted[name] = (now, party)
 
-    def _owed(self, party: Party, taken: int) -> bool:
+    def _owed(self, party: Party, taken: int, now: float) -> bool:
         """Whether the first session of `party` is admitted beyond the limit.
 
-        It is if another party has more than its share, because who speaks is never ended. The limit
-        itself is not divided: it would not grow while sessions leave an eighth of it unused.
+        It is if another party has more than its share, because who speaks is never ended, or has
+        several sessions of which one has not spoken yet. The limit itself is not divided: it would
+        not grow while sessions leave an eighth of it unused.
         """
         share = share_of(self.limit)
-        return taken < 2 * self.limit - share and self._shares.above(share, party.priority)
+        if taken >= 2 * self.limit - share:
+            return False
+        return self._shares.above(share, party.priority) or any(
+            not session.has_spoken
+            and session.spoke_at <= now - _UNSPOKEN_SECONDS
+            and session.party.priority <= party.priority
+            and self._shares.of(session.party) > 1
+            for session in self._live.values()
+        )
 
     def _end_silent(self, now: float, own: int) -> None:
         """End the longest silent session of the party with most, if that has more than `own`."""

@@ -363,6 +363,23 @@ def test_the_first_session_of_a_tenant_is_admitted_beyond_what_another_one_fills
         door.begin("third", others=True)
 
 
+def test_the_first_session_of_a_tenant_is_admitted_beside_sessions_that_have_not_spoken() -> None:
+    door = Door(Carries(16))
+    for _ in range(8):
+        door.begin("idle", speaking=False, others=True)
+    for _ in range(8):
+        door.begin("busy", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("first", others=True)
+    door.pass_seconds(1.0)
+    door.begin("first", others=True)
+    with pytest.raises(Overloaded):
+        door.begin("first", others=True)
+    door.begin("second", others=True)
+    with pytest.raises(Overloaded):  # what one tenant may not have is given away
+        door.begin("third", others=True)
+
+
 def test_nobody_is_owed_a_place_while_text_is_late_or_no_tenant_has_more_than_its_share() -> None:
     carries = Carries(16)
     door = Door(carries)

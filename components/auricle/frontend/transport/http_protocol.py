@@ -116,6 +116,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._events = 0
         self._unfed = bytearray()
         self._turn: asyncio.Handle | None = None
+        self._served: Any = None  # the request in progress
         self._waits: tuple[_Wait, float] | None = None
 
     # ── the connection ──────────────────────────────────────────────────────
@@ -139,6 +140,9 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         if self._turn is not None:
             self._turn.cancel()
         self._unfed.clear()
+        if self._served is not None:  # uvicorn knows the newest request only
+            self._served.disconnected = True
+            self._served.message_event.set()
         super().connection_lost(exc)
 
     def check_deadlines(self, now: float) -> None:
@@ -276,6 +280,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._rest()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._served = cycle
         with serving(self._connections, self):
             super()._start_asgi_task(cycle, app)
 

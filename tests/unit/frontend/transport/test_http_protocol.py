@@ -42,6 +42,7 @@ class App:
         self.app.get("/slow")(self.slow)
         self.app.get("/live")(self.answer)
         self.answered = 0
+        self.waiting, self.slow_answers = False, 0
         self.go = asyncio.Event()
 
     async def answer(self) -> str:
@@ -55,7 +56,9 @@ class App:
         return "x" * 50_000_000
 
     async def slow(self) -> str:
+        self.waiting = True
         await self.go.wait()
+        self.slow_answers += 1
         return "at last"
 
 
@@ -334,6 +337,23 @@ async def test_there_is_an_end_to_connections() -> None:
         assert error_of(await door_answer(door)) == (503, "all 2 connections are in use")
         for _, writer in held:
             writer.close()
+
+
+async def test_an_answer_on_an_ended_connection_is_dropped_although_another_request_waits(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        _, writer = await door.connect()
+        writer.write(GET.replace(b"/ ", b"/slow ") * 2)
+        await until(lambda: app.waiting)
+        (connection,) = door.connections._open
+        connection.abort()
+        await connected(door, 0)
+        app.go.set()
+        await until(lambda: app.slow_answers == 1)
+        writer.close()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_idle_connections_without_a_key_make_room() -> None:
