@@ -249,7 +249,7 @@ class AdaptiveLimit:
 _OBSERVATION_SECONDS = 0.5
 # A session that has been silent for longer costs nothing, and its place is lent to others.
 _SILENT_SECONDS = 10.0
-# A session that has not spoken for that long since its beginning may never do so.
+# A session without speech for that long since its start may never have any.
 _UNSPOKEN_SECONDS = 1.0
 # Retry times spread refused clients to about this rate: each retry costs a handshake, at the
 # expense of running sessions.
@@ -376,9 +376,9 @@ class Admission:
     def _owed(self, party: Party, taken: int, now: float) -> bool:
         """Whether the first session of `party` is admitted beyond the limit.
 
-        It is if another party has more than its share, because who speaks is never ended, or has
-        several sessions of which one has not spoken yet. The limit itself is not divided: it would
-        not grow while sessions leave an eighth of it unused.
+        It is if another party has more than its share, because who speaks is never ended, or if
+        another party has several sessions and one of them without speech so far. The limit itself
+        is not divided: it would not grow while sessions leave an eighth of it unused.
         """
         share = share_of(self.limit)
         if taken >= 2 * self.limit - share:

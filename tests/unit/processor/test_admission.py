@@ -363,7 +363,7 @@ def test_the_first_session_of_a_tenant_is_admitted_beyond_what_another_one_fills
         door.begin("third", others=True)
 
 
-def test_the_first_session_of_a_tenant_is_admitted_beside_sessions_that_have_not_spoken() -> None:
+def test_the_first_session_of_a_tenant_is_admitted_despite_sessions_that_have_not_spoken() -> None:
     door = Door(Carries(16))
     for _ in range(8):
         door.begin("idle", speaking=False, others=True)
@@ -376,7 +376,7 @@ def test_the_first_session_of_a_tenant_is_admitted_beside_sessions_that_have_not
     with pytest.raises(Overloaded):
         door.begin("first", others=True)
     door.begin("second", others=True)
-    with pytest.raises(Overloaded):  # what one tenant may not have is given away
+    with pytest.raises(Overloaded):  # an eighth more is the most
         door.begin("third", others=True)
 
 

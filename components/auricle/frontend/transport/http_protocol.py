@@ -140,7 +140,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         if self._turn is not None:
             self._turn.cancel()
         self._unfed.clear()
-        if self._served is not None:  # uvicorn knows the newest request only
+        if self._served is not None:  # uvicorn marks the newest request only
             self._served.disconnected = True
             self._served.message_event.set()
         super().connection_lost(exc)

@@ -48,7 +48,7 @@ class Arriving(Protocol):
 
     @property
     def failure(self) -> AuricleError | None:
-        """The error with which the frontend has ended the call, before its method knows it."""
+        """The error with which the frontend has ended the call."""
         ...
 
     def known(self, tenant: str) -> None:
