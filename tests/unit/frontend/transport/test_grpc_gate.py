@@ -247,6 +247,34 @@ async def test_a_flood_of_frames_without_data_ends_the_connection(flood: str) ->
             assert await is_closed(again) == b""  # it has to wait
 
 
+def beginning(path: bytes) -> bytes:
+    """The frame that begins a call; the path is not Huffman-coded."""
+    whole = call(1, "x" * len(path))
+    return whole.replace(b"/" + b"x" * len(path), b"/" + path)
+
+
+ODD_HEADERS = {
+    "path": (beginning(b"grpc.health.v1.Health/Wat\xff\xff"), "not ASCII"),
+    "length": (frame(FrameKind.HEADERS, frames.END_HEADERS, 1, b"\0\x7f\xff"), "cannot be decoded"),
+    "padding": (
+        frame(FrameKind.HEADERS, frames.END_HEADERS | frames.PADDED, 1, b"\x02\x80xx"),
+        "cannot be decoded",
+    ),
+    "size": (frame(FrameKind.HEADERS, 0, 1, bytes(16_385)), "more than 16384 bytes"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_HEADERS)
+async def test_odd_headers_end_their_connection_and_nothing_else(odd: str) -> None:
+    """gRPC's library would end its whole server if a path is not UTF-8."""
+    sent, said = ODD_HEADERS[odd]
+    async with served() as door:
+        async with connected(door.port) as (reader, writer):
+            writer.write(sent)
+            assert said.encode() in await is_closed(reader)
+        assert await unary(door.channel, f"{HEALTH}/Check")
+
+
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00" * 9])
 async def test_what_is_not_http2_is_closed(garbage: bytes) -> None:
     async with served() as door:

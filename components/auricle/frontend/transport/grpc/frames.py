@@ -7,7 +7,8 @@ from enum import IntEnum
 from typing import Protocol
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-END_STREAM, END_HEADERS = 0x1, 0x4
+END_STREAM, END_HEADERS, PADDED, PRIORITY = 0x1, 0x4, 0x8, 0x20
+_PRIORITY_BYTES = 5
 # The codes of RST_STREAM and GOAWAY.
 NO_ERROR, CANCEL, ENHANCE_YOUR_CALM = 0x0, 0x8, 0xB
 _HEAD_BYTES = 9
@@ -57,6 +58,16 @@ def _sized(text: bytes) -> bytes:
         digits.append(0x80 | size & 0x7F)
         size >>= 7
     return bytes(digits) + bytes((size,)) + text
+
+
+def header_fragment(flags: int, payload: bytes) -> bytes:
+    """Return the headers in the payload of a HEADERS frame, without padding and priority."""
+    start, end = 0, len(payload)
+    if flags & PADDED and payload:
+        start, end = 1, end - payload[0]
+    if flags & PRIORITY:
+        start += _PRIORITY_BYTES
+    return payload[start : max(start, end)]
 
 
 class FrameListener(Protocol):

@@ -233,6 +233,9 @@ class GateConnection(asyncio.Protocol):
         except RateLimited as error:
             self._flooded(error)
             return
+        except BadRequest as error:
+            self.refused(error)
+            return
         self._rest = data[at:]
         library.transport.writelines(passed)
         self._to_library(b"")

@@ -10,7 +10,9 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from auricle.core.errors import AuricleError, Overloaded, RateLimited, TooLarge
+import hpack
+
+from auricle.core.errors import AuricleError, BadRequest, Overloaded, RateLimited, TooLarge
 from auricle.frontend.transport.addresses import Networks
 from auricle.frontend.transport.connections import Connections, Watched
 from auricle.frontend.transport.grpc import frames
@@ -22,6 +24,9 @@ from auricle.frontend.transport.slots import NetworkLimit, NetworkRates
 UNADMITTED_BYTES = 64 * 1024
 # Frames without data in a row, of a connection that the library may end for another reason.
 _MOST_WITHOUT_DATA = 32
+# Encoded headers of a call: a bound, and how many a network may send a second. Decoding them costs
+# more than passing them on.
+_MOST_HEADER_BYTES, _HEADER_BYTES_PER_SECOND = 16 * 1024, 500_000
 _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its size
 
 
@@ -231,6 +236,46 @@ class RpcCalls:
             self.close(stream)
 
 
+class _Headers:
+    """The headers that a client sends, which are decoded in the order of their arrival.
+
+    The library ends its whole server if the path of a call is not UTF-8.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = hpack.Decoder()
+        self._block = bytearray()
+        self._fragment = bytearray()  # of the frame that is received
+        self._flags = 0
+        self.open = False
+
+    def begin(self, flags: int, size: int) -> None:
+        """A frame of headers begins. Raises BadRequest if they have too many bytes."""
+        if len(self._block) + size > _MOST_HEADER_BYTES:
+            raise BadRequest(f"the headers of a call have more than {_MOST_HEADER_BYTES} bytes")
+        self._flags, self.open = flags, True
+
+    def add(self, part: memoryview) -> None:
+        self._fragment += part
+
+    def end(self) -> None:
+        """The frame is complete."""
+        if self.open:
+            self._block += frames.header_fragment(self._flags, bytes(self._fragment))
+            self._fragment.clear()
+            self.open = False
+
+    def check(self) -> None:
+        """The headers are complete. Raises BadRequest if the library must not see them."""
+        try:
+            headers = self._decoder.decode(bytes(self._block), raw=True)
+        except (hpack.HPACKError, UnicodeDecodeError):
+            raise BadRequest("the headers of a call cannot be decoded") from None
+        self._block.clear()
+        if any(name == b":path" and not value.isascii() for name, value in headers):
+            raise BadRequest("the path of a call has bytes that are not ASCII")
+
+
 class _FromClient:
     """Follows the client's frames: opens calls, and counts their bytes."""
 
@@ -241,13 +286,15 @@ class _FromClient:
         self._mark = mark
         self._frames_rate = frames_rate
         self._newest = 0
+        self._headers = _Headers()
         self.without_data = 0  # frames since the last one with data
         self._call: RpcCall | None = None  # whose data the frame has
         self._marked: int | None = None  # the stream whose headers end with this frame
         self._refused: AuricleError | None = None  # the newest call, when its headers end
 
     def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
-        """Raises RateLimited if the client's network sends too many frames without data."""
+        """Raises RateLimited if the client's network sends too many frames without data, BadRequest
+        for headers that are too large."""
         if kind == FrameKind.DATA and size:
             self._call = self._calls.open.get(stream)
             self.without_data = 0
@@ -260,22 +307,30 @@ class _FromClient:
             self._refused = self._calls.begin(stream)
         elif kind == FrameKind.RST_STREAM:
             self._calls.close(stream)
-        if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION) and flags & frames.END_HEADERS:
-            self._marked = stream
-            return flags & ~frames.END_HEADERS
+        if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
+            self._headers.begin(flags if kind == FrameKind.HEADERS else 0, size)
+            self._frames_rate.charge(self._calls.networks, size / _HEADER_BYTES_PER_SECOND)
+            if flags & frames.END_HEADERS:
+                self._marked = stream
+                return flags & ~frames.END_HEADERS
         return flags
 
     def payload(self, part: memoryview) -> None:
         if self._call is not None:
             self._call.received(part)
+        elif self._headers.open:
+            self._headers.add(part)
 
     def end(self) -> bytes:
         """Return our header of the call whose headers are complete, and its end if it is refused.
 
-        The library must know all headers, because later ones refer to them.
+        The library must know all headers, because later ones refer to them. Raises BadRequest for
+        headers that it must not see.
         """
+        self._headers.end()
         if (stream := self._marked) is None:
             return b""
+        self._headers.check()
         block = frames.header_block([self._mark(stream)])
         more = frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, stream, block)
         self._marked = None
