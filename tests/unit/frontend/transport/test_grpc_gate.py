@@ -260,8 +260,27 @@ ODD_HEADERS = {
         frame(FrameKind.HEADERS, frames.END_HEADERS | frames.PADDED, 1, b"\x02\x80xx"),
         "cannot be decoded",
     ),
+    "interrupted": (
+        frame(FrameKind.HEADERS, 0, 1, beginning(b"a/\xff")[9:]) + call(3, "x/y"),
+        "are interrupted, or continue none",
+    ),
+    "another stream": (
+        frame(FrameKind.HEADERS, 0, 1) + frame(FrameKind.CONTINUATION, frames.END_HEADERS, 3),
+        "are interrupted, or continue none",
+    ),
+    "no beginning": (frame(FrameKind.CONTINUATION, 4, 1), "are interrupted, or continue none"),
     "size": (frame(FrameKind.HEADERS, 0, 1, bytes(16_385)), "more than 16384 bytes"),
 }
+
+
+async def test_headers_that_stay_incomplete_do_not_reach_the_library() -> None:
+    async with served() as door:
+        async with connected(door.port) as (_, writer):
+            writer.write(frame(FrameKind.HEADERS, 0, 1, beginning(b"a/\xff")[9:]))
+            await until(lambda: len(door.connections) == 1)
+            assert await unary(door.channel, f"{HEALTH}/Check")
+        await until(lambda: len(door.connections) == 1)
+        assert await unary(door.channel, f"{HEALTH}/Check")
 
 
 @pytest.mark.parametrize("odd", ODD_HEADERS)
@@ -271,6 +290,7 @@ async def test_odd_headers_end_their_connection_and_nothing_else(odd: str) -> No
     async with served() as door:
         async with connected(door.port) as (reader, writer):
             writer.write(sent)
+            await writer.drain()
             assert said.encode() in await is_closed(reader)
         assert await unary(door.channel, f"{HEALTH}/Check")
 

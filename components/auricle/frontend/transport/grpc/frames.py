@@ -73,8 +73,11 @@ def header_fragment(flags: int, payload: bytes) -> bytes:
 class FrameListener(Protocol):
     """Follows the frames of one direction. A method that raises ends the connection."""
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
-        """A frame of `size` bytes begins; return its flags, which may differ from then on."""
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> int | None:
+        """A frame of `size` bytes begins; return its flags, which may differ from then on.
+
+        None withholds the frame: `end` may return others in its place.
+        """
         ...
 
     def payload(self, part: memoryview) -> None:
@@ -93,6 +96,7 @@ class Http2Reader:
         self._listener = listener
         self._left = 0  # bytes of the frame's payload
         self._within = False  # a frame
+        self._withheld = False
         self._within_headers = False  # which may have several frames
 
     @property
@@ -115,9 +119,12 @@ class Http2Reader:
                 left = int.from_bytes(data[at : at + 3], "big")
                 stream = int.from_bytes(data[at + 5 : at + 9], "big") & _STREAM_BITS
                 new = listener.begin(kind, flags, stream, left)
+                self._withheld = new is None
                 if new != flags:
-                    head = data[at : at + 4] + bytes((new,)) + data[at + 5 : at + _HEAD_BYTES]
-                    passed += view[begun:at], head
+                    passed.append(view[begun:at])
+                    if new is not None:
+                        head = data[at : at + 4] + bytes((new,)) + data[at + 5 : at + _HEAD_BYTES]
+                        passed.append(head)
                     begun = at + _HEAD_BYTES
                 if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
                     self._within_headers = not flags & END_HEADERS
@@ -128,6 +135,8 @@ class Http2Reader:
                 listener.payload(view[at:stop])
                 self._left -= stop - at
                 at = stop
+                if self._withheld:
+                    begun = at
             if self._left:
                 break
             self._within = False

@@ -74,6 +74,7 @@ class RpcServer:
             return
         # Its core writes to standard error by itself, a line for each failed TLS handshake.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+        logging.getLogger("hpack").setLevel(logging.WARNING)  # it writes headers, keys included
         import grpc.aio
 
         gate = self._gate = Gate(settings, self._connections)

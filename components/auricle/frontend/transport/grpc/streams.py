@@ -239,21 +239,32 @@ class RpcCalls:
 class _Headers:
     """The headers that a client sends, which are decoded in the order of their arrival.
 
-    The library ends its whole server if the path of a call is not UTF-8.
+    The library ends its whole server if the path of a call is not UTF-8, and takes headers for
+    complete that are not. So it receives them only when they are.
     """
 
     def __init__(self) -> None:
         self._decoder = hpack.Decoder()
         self._block = bytearray()
         self._fragment = bytearray()  # of the frame that is received
-        self._flags = 0
+        self._flags = self._ends = 0  # of the frame, and of the first one
+        self._stream: int | None = None  # whose headers are not complete
         self.open = False
 
-    def begin(self, flags: int, size: int) -> None:
+    def check_order(self, kind: int, stream: int) -> None:
+        """Raise BadRequest if a frame interrupts headers, or continues none (RFC 9113, 6.10)."""
+        continues = kind == FrameKind.CONTINUATION
+        if continues is (self._stream is None) or (continues and stream != self._stream):
+            raise BadRequest("headers of a call are interrupted, or continue none")
+
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> None:
         """A frame of headers begins. Raises BadRequest if they have too many bytes."""
         if len(self._block) + size > _MOST_HEADER_BYTES:
             raise BadRequest(f"the headers of a call have more than {_MOST_HEADER_BYTES} bytes")
-        self._flags, self.open = flags, True
+        self._flags, self.open = 0, True
+        if kind == FrameKind.HEADERS:
+            self._flags = self._ends = flags
+        self._stream = None if flags & frames.END_HEADERS else stream
 
     def add(self, part: memoryview) -> None:
         self._fragment += part
@@ -265,15 +276,20 @@ class _Headers:
             self._fragment.clear()
             self.open = False
 
-    def check(self) -> None:
-        """The headers are complete. Raises BadRequest if the library must not see them."""
+    def complete(self) -> tuple[int, bytes]:
+        """Return complete headers, and whether they end the stream, as a flag.
+
+        Raises BadRequest if the library must not see them.
+        """
+        block = bytes(self._block)
         try:
-            headers = self._decoder.decode(bytes(self._block), raw=True)
+            headers = self._decoder.decode(block, raw=True)
         except (hpack.HPACKError, UnicodeDecodeError):
             raise BadRequest("the headers of a call cannot be decoded") from None
         self._block.clear()
         if any(name == b":path" and not value.isascii() for name, value in headers):
             raise BadRequest("the path of a call has bytes that are not ASCII")
+        return self._ends & frames.END_STREAM, block
 
 
 class _FromClient:
@@ -292,9 +308,10 @@ class _FromClient:
         self._marked: int | None = None  # the stream whose headers end with this frame
         self._refused: AuricleError | None = None  # the newest call, when its headers end
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> int | None:
         """Raises RateLimited if the client's network sends too many frames without data, BadRequest
-        for headers that are too large."""
+        for headers that are too large or interrupted."""
+        self._headers.check_order(kind, stream)
         if kind == FrameKind.DATA and size:
             self._call = self._calls.open.get(stream)
             self.without_data = 0
@@ -308,11 +325,11 @@ class _FromClient:
         elif kind == FrameKind.RST_STREAM:
             self._calls.close(stream)
         if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
-            self._headers.begin(flags if kind == FrameKind.HEADERS else 0, size)
+            self._headers.begin(kind, flags, stream, size)
             self._frames_rate.charge(self._calls.networks, size / _HEADER_BYTES_PER_SECOND)
             if flags & frames.END_HEADERS:
                 self._marked = stream
-                return flags & ~frames.END_HEADERS
+            return None
         return flags
 
     def payload(self, part: memoryview) -> None:
@@ -322,7 +339,7 @@ class _FromClient:
             self._headers.add(part)
 
     def end(self) -> bytes:
-        """Return our header of the call whose headers are complete, and its end if it is refused.
+        """Return complete headers with our own, and the end of the call if it is refused.
 
         The library must know all headers, because later ones refer to them. Raises BadRequest for
         headers that it must not see.
@@ -330,9 +347,10 @@ class _FromClient:
         self._headers.end()
         if (stream := self._marked) is None:
             return b""
-        self._headers.check()
-        block = frames.header_block([self._mark(stream)])
-        more = frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, stream, block)
+        flags, block = self._headers.complete()
+        mark = frames.header_block([self._mark(stream)])
+        more = frames.frame(FrameKind.HEADERS, flags, stream, block)
+        more += frames.frame(FrameKind.CONTINUATION, frames.END_HEADERS, stream, mark)
         self._marked = None
         if self._refused is not None:
             self._calls.refuse(stream, self._refused)
