@@ -23,26 +23,32 @@ SENT = [
 
 
 class Listener:
-    """Adds a frame after each complete block of headers."""
+    """Replaces the last frame of each block of headers by two."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, int]] = []
         self.payloads = b""
-        self._more = b""
+        self._withheld: tuple[int, int, int] | None = None  # kind, flags, stream
+        self._payload = b""
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> bool:
         self.seen.append((kind, stream, size))
+        self._payload = b""
         if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION) and flags & END_HEADERS:
-            self._more = frame(FrameKind.CONTINUATION, END_HEADERS, stream, b"x")
-            return flags & ~END_HEADERS
-        return flags
+            self._withheld = kind, flags & ~END_HEADERS, stream
+        return self._withheld is None
 
     def payload(self, part: memoryview) -> None:
         self.payloads += part
+        self._payload += part
 
     def end(self) -> bytes:
-        more, self._more = self._more, b""
-        return more
+        if self._withheld is None:
+            return b""
+        kind, flags, stream = self._withheld
+        self._withheld = None
+        more = frame(FrameKind.CONTINUATION, END_HEADERS, stream, b"x")
+        return frame(kind, flags, stream, self._payload) + more
 
 
 @pytest.mark.parametrize("piece", [1, 4, 10, 1_000])

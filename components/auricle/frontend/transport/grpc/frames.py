@@ -73,10 +73,10 @@ def header_fragment(flags: int, payload: bytes) -> bytes:
 class FrameListener(Protocol):
     """Follows the frames of one direction. A method that raises ends the connection."""
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int | None:
-        """A frame of `size` bytes begins; return its flags, which may differ from then on.
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> bool:
+        """A frame of `size` bytes begins; return whether to pass it on.
 
-        None withholds the frame: `end` may return others in its place.
+        `end` may return others in place of a withheld one.
         """
         ...
 
@@ -118,14 +118,9 @@ class Http2Reader:
                 kind, flags = data[at + 3], data[at + 4]
                 left = int.from_bytes(data[at : at + 3], "big")
                 stream = int.from_bytes(data[at + 5 : at + 9], "big") & _STREAM_BITS
-                new = listener.begin(kind, flags, stream, left)
-                self._withheld = new is None
-                if new != flags:
+                self._withheld = not listener.begin(kind, flags, stream, left)
+                if self._withheld:
                     passed.append(view[begun:at])
-                    if new is not None:
-                        head = data[at : at + 4] + bytes((new,)) + data[at + 5 : at + _HEAD_BYTES]
-                        passed.append(head)
-                    begun = at + _HEAD_BYTES
                 if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
                     self._within_headers = not flags & END_HEADERS
                 at += _HEAD_BYTES
@@ -135,8 +130,8 @@ class Http2Reader:
                 listener.payload(view[at:stop])
                 self._left -= stop - at
                 at = stop
-                if self._withheld:
-                    begun = at
+            if self._withheld:
+                begun = at
             if self._left:
                 break
             self._within = False

@@ -308,14 +308,14 @@ class _FromClient:
         self._marked: int | None = None  # the stream whose headers end with this frame
         self._refused: AuricleError | None = None  # the newest call, when its headers end
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int | None:
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> bool:
         """Raises RateLimited if the client's network sends too many frames without data, BadRequest
         for headers that are too large or interrupted."""
         self._headers.check_order(kind, stream)
         if kind == FrameKind.DATA and size:
             self._call = self._calls.open.get(stream)
             self.without_data = 0
-            return flags
+            return True
         self._call = None
         self.without_data += 1
         self._frames_rate.spend(self._calls.networks)
@@ -329,8 +329,8 @@ class _FromClient:
             self._frames_rate.charge(self._calls.networks, size / _HEADER_BYTES_PER_SECOND)
             if flags & frames.END_HEADERS:
                 self._marked = stream
-            return None
-        return flags
+            return False
+        return True
 
     def payload(self, part: memoryview) -> None:
         if self._call is not None:
@@ -365,13 +365,13 @@ class _FromServer:
     def __init__(self, calls: RpcCalls) -> None:
         self._calls = calls
 
-    def begin(self, kind: int, flags: int, stream: int, size: int) -> int:
+    def begin(self, kind: int, flags: int, stream: int, size: int) -> bool:
         if kind == FrameKind.HEADERS and (call := self._calls.open.get(stream)) is not None:
             call.answered = True
         ends = kind in (FrameKind.DATA, FrameKind.HEADERS) and flags & frames.END_STREAM
         if ends or kind == FrameKind.RST_STREAM:
             self._calls.close(stream)
-        return flags
+        return True
 
     def payload(self, part: memoryview) -> None:
         pass
