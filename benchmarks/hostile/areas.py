@@ -116,6 +116,7 @@ ATTACKS: dict[str, Attack] = {
     "http2_floods": Attack(keyless.http2_floods, keyless=True),
     "endless_trailers": Attack(keyless.endless_trailers, keyless=True),
     "idle_connections": Attack(keyless.idle_connections, keyless=True),
+    "keyless_requests": Attack(keyless.keyless_requests, keyless=True),
     "other_hosts": Attack(keyless.other_hosts),
     "silent_sessions": Attack(tenants.silent_sessions),
     "equal_calls": Attack(tenants.equal_calls),

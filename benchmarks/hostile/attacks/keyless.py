@@ -227,6 +227,27 @@ async def idle_connections(target: Target, scale: float) -> Held:
     return await _during(target, 5 + 25 * scale, attack(), cases=int(400 * (5 + 25 * scale)))
 
 
+async def keyless_requests(target: Target, scale: float) -> Held:
+    """Four addresses request /live again and again on 32 connections each."""
+    batch = b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n" * 16
+
+    async def one(address: str) -> None:
+        wire = await Wire.open(target.place("http"), address)
+        try:
+            while not wire.closed:
+                await wire.send(batch)
+                for _ in range(16):
+                    await wire.receive()
+                wire.unread.clear()
+        finally:
+            wire.close(abrupt=True)
+
+    async def attack() -> None:
+        await asyncio.gather(*map(one, _FOUR * 32))
+
+    return await _during(target, 5 + 10 * scale, attack())
+
+
 # Names that lead to this server only if a page's author arranged it (DNS rebinding).
 _NAMES = ("attacker.example", "attacker.example:80", "127.0.0.1.attacker.example", "localhost.x.y")
 _GET = "GET /v1/models HTTP/1.1\r\n{}Connection: close\r\nAuthorization: Bearer @KEY\r\n\r\n"

@@ -286,10 +286,15 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered; the next one may be of another client."""
-        self._connections.shown_key(self, shown=False)
+        wait = self._connections.answered(self)
         super().on_response_complete()
         self._rest()
-        if self._unfed and self._turn is None:
+        if wait and not self._ended:
+            self.flow.hold(held=True)
+            if self._turn is not None:
+                self._turn.cancel()
+            self._turn = self.loop.call_later(wait, self._feed)
+        elif self._unfed and self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
 
     # ── deadlines ───────────────────────────────────────────────────────────

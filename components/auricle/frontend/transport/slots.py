@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from auricle.core.errors import Overloaded, RateLimited
@@ -284,6 +284,20 @@ class RateLimiter:
         """Take a token. Raises RateLimited, with the time to the next one, if there is none."""
         if not self._rate:
             return
+        bucket = self._bucket(client)
+        if wait := bucket.wait(1.0):
+            raise RateLimited(f"rate limit exceeded: {self._rate:g} {self._what} per second", wait)
+        bucket.take(1.0)
+
+    def charge(self, client: str, tokens: float) -> float:
+        """Take tokens, even if there are fewer; return the seconds until none is owed."""
+        if not self._rate:
+            return 0.0
+        bucket = self._bucket(client)
+        bucket.take(tokens)
+        return bucket.wait()
+
+    def _bucket(self, client: str) -> TokenBucket:
         bucket = self._buckets.get(client)
         if bucket is None:
             bucket = TokenBucket(self._rate, max(1.0, 2 * self._rate), self._clock)
@@ -291,16 +305,7 @@ class RateLimiter:
         self._buckets.move_to_end(client)
         if len(self._buckets) > self._most_clients:
             self._buckets.popitem(last=False)
-        if wait := bucket.wait(1.0):
-            raise RateLimited(f"rate limit exceeded: {self._rate:g} {self._what} per second", wait)
-        bucket.take(1.0)
-
-    def charge(self, client: str, seconds: float) -> None:
-        """Take the tokens of `seconds` from a client, even if its bucket is empty."""
-        with suppress(RateLimited):
-            self.spend(client)
-        if self._rate:
-            self._buckets[client].take(seconds * self._rate)
+        return bucket
 
 
 class NetworkRates:
@@ -317,7 +322,7 @@ class NetworkRates:
         for rates, network in zip(self._rates, networks, strict=False):
             rates.spend(network)
 
-    def charge(self, networks: Sequence[str], seconds: float) -> None:
-        """Take the tokens of `seconds` from the networks, even if their buckets are empty."""
-        for rates, network in zip(self._rates, networks, strict=False):
-            rates.charge(network, seconds)
+    def charge(self, networks: Sequence[str], tokens: float = 1.0) -> float:
+        """Take tokens, even if there are fewer; return the seconds until none is owed."""
+        charged = zip(self._rates, networks, strict=False)
+        return max((rates.charge(network, tokens) for rates, network in charged), default=0.0)

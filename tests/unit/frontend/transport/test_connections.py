@@ -143,6 +143,22 @@ def test_a_network_that_floods_waits_for_its_next_connection() -> None:
     assert ended == ["flood"]
 
 
+def test_requests_without_a_key_have_a_rate_for_each_network() -> None:
+    clock = Clock()
+    connections = Connections(ConnectionLimits(keyless_per_second=2.0), clock)
+    one, another, keyed = opened(connections, "10.0.0.1", 3)
+    assert [connections.answered(one) for _ in range(4)] == [0.0] * 4
+    assert connections.answered(one) == 0.5
+    assert connections.answered(another) == 1.0  # the network's, not the connection's
+    connections.shown_key(keyed, shown=True)
+    assert connections.answered(keyed) == 0.0
+    assert connections.answered(keyed) == 1.5  # each request shows its own key
+    clock.now += 1.0
+    assert connections.answered(one) == 1.0
+    (stranger,) = opened(connections, "10.0.0.2", 1)
+    assert connections.answered(stranger) == 0.0
+
+
 def test_nothing_is_left_of_connections_that_closed() -> None:
     connections = Connections(ConnectionLimits(per_address=3))
     for connection in opened(connections, "2001:db8::1", 3):

@@ -20,6 +20,7 @@ from auricle.core.errors import Unauthorized
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import KeyRing, new_key
 from auricle.frontend.transport.connections import ConnectionLimits
+from auricle.frontend.transport.http_protocol import HttpProtocol
 from auricle.frontend.transport.server import HandshakeLimit
 from auricle.frontend.transport.slots import NetworkRates
 from auricle.process.logs import Repeats
@@ -440,6 +441,26 @@ async def test_connections_of_a_trusted_proxy_are_not_counted_by_address() -> No
             writer.write(GET)
             assert b"200 OK" in await reader.readuntil(b'"hello"')
             writer.close()
+
+
+async def test_requests_without_a_key_beyond_their_rate_are_read_later() -> None:
+    door, app = Door(ConnectionLimits(keyless_per_second=0.5)), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        await connected(door, 1)
+        (connection,) = door.connections._open
+        assert isinstance(connection, HttpProtocol)
+        for number in range(2):
+            writer.write(GET)
+            await reader.readuntil(b'"hello"')
+            await until(lambda: not connection._is_answering)
+            assert connection.flow.held is (number == 1)  # the second has to be made up for
+        writer.write(GET)
+        _, other = await door.connect()
+        other.write(GET)
+        await until(lambda: app.answered == 3)  # another connection's first request
+        for one in (writer, other):
+            one.close()
 
 
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])

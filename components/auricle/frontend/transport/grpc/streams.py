@@ -26,7 +26,7 @@ UNADMITTED_BYTES = 64 * 1024
 _MOST_WITHOUT_DATA = 32
 # Encoded headers of a call: a bound, and how many a network may send a second. Decoding them costs
 # more than passing them on.
-_MOST_HEADER_BYTES, _HEADER_BYTES_PER_SECOND = 16 * 1024, 500_000
+_MOST_HEADER_BYTES, _HEADER_BYTES_PER_FRAME = 16 * 1024, 250
 _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its size
 
 
@@ -326,7 +326,7 @@ class _FromClient:
             self._calls.close(stream)
         if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
             self._headers.begin(kind, flags, stream, size)
-            self._frames_rate.charge(self._calls.networks, size / _HEADER_BYTES_PER_SECOND)
+            self._frames_rate.charge(self._calls.networks, size / _HEADER_BYTES_PER_FRAME)
             if flags & frames.END_HEADERS:
                 self._marked = stream
             return False
