@@ -94,6 +94,10 @@ class LiveClient(ABC):
     async def end(self) -> None:
         """Send the end of the audio."""
 
+    async def end_again(self) -> None:
+        """Send the end a second time."""
+        await self.end()
+
     async def ended(self) -> Ending:
         """Read until the session's end, once, and return how it ended."""
         if self._ending is None:
@@ -223,8 +227,12 @@ class Realtime(SocketClient):
         if not self.turn_has_ended:
             await self.put_json(type="input_audio_buffer.commit")
 
+    async def end_again(self) -> None:
+        await self.put_json(type="input_audio_buffer.commit")
+
     def has_all(self, told: dict[str, Any]) -> bool:
-        answered = told["type"] == "error" or self.final_in(told) is not None
+        failed = told["type"] == "error" and not self.turn_has_ended
+        answered = failed or self.final_in(told) is not None
         return (self._ends and answered) or told["type"].endswith(".failed")
 
     def error_in(self, told: dict[str, Any]) -> str | None:

@@ -39,16 +39,32 @@ silence: no words
   hung up | session done | audiosocket
   OK | session done | riva kserve
 
-half a sample: at the end of the audio
-  1008 protocol | session protocol | stream translations
-  left protocol | session client_gone | realtime | an error leaves the session open
-  1000 'word' | session done | listen flux assemblyai | as the services do
+half a sample: at the end of the audio, where it is dropped
+  1000 'word' | session done | stream listen flux assemblyai
+  1000 'WORD' | session done | translations
+  left 'word' | session client_gone | realtime
   left | session client_gone | vapi
   - | - | twilio | its samples have a byte each
-  closed protocol | session protocol | wyoming
-  closed | session protocol | audiosocket
-  INVALID_ARGUMENT protocol | session protocol | riva
-  OK unsupported_value | session unsupported_value | kserve | the number of samples is in its shape
+  left 'word' | session done | wyoming
+  hung up 'word' | session done | audiosocket
+  OK 'word' | session done | riva
+  OK unsupported_value 'word' | session unsupported_value | kserve | a request has whole samples
+
+audio after the end: is ignored, or belongs to something else
+  1000 'word' | session done | stream listen flux assemblyai twilio
+  1000 'WORD' | session done | translations
+  left 'word' | session client_gone | realtime | another turn
+  - | - | vapi riva | no end message, and no messages after the end
+  - | - | wyoming kserve | another command, and a request of no sequence
+  hung up 'word' | session done | audiosocket
+
+second end: changes nothing
+  1000 'word' | session done | stream listen flux assemblyai twilio
+  1000 'WORD' | session done | translations
+  left unsupported_value 'word' | session client_gone | realtime | there is nothing to commit
+  - | - | vapi riva kserve
+  left 'word' | session done | wyoming
+  hung up 'word' | session done | audiosocket
 
 no key: where there are keys
   http 401 invalid_api_key | client invalid_api_key | SOCKETS
@@ -120,16 +136,15 @@ no start: the client sends nothing
   closed deadline | client deadline | wyoming
   hung up | client deadline | audiosocket
 
-idle: nothing follows speech; those whose clients wait for no text give it first
-  1008 deadline | session deadline | stream realtime
-  1008 deadline 'WORD' | session deadline | translations | no reason
-  1011 no_audio | session no_audio | listen flux
-  4031 4031 | session deadline | assemblyai
-  1008 deadline 'word' | session deadline | vapi
+idle: nothing follows speech; its text comes before the error
+  1008 deadline 'word' | session deadline | stream realtime vapi
+  1008 deadline 'WORD' | session deadline | translations
+  1011 no_audio 'word' | session no_audio | listen flux
+  4031 4031 'word' | session deadline | assemblyai
   1008 'word' | session deadline | twilio
-  DEADLINE_EXCEEDED deadline | session deadline | riva
-  OK deadline | session deadline | kserve
-  closed deadline | session deadline | wyoming
+  DEADLINE_EXCEEDED deadline 'word' | session deadline | riva
+  OK deadline 'word' | session deadline | kserve
+  closed deadline | session deadline | wyoming | half a command must not look like a whole one
   hung up 'word' | session deadline | audiosocket
 
 long message: Frontend.max_frame_bytes, of gRPC grpc_max_message_bytes

@@ -86,6 +86,16 @@ async def half_a_sample(client: LiveClient) -> None:
     await client.end()
 
 
+async def audio_after_the_end(client: LiveClient) -> None:
+    await words(client)
+    await client.speak(LOUD)
+
+
+async def second_end(client: LiveClient) -> None:
+    await words(client)
+    await client.end_again()
+
+
 async def connects(client: LiveClient) -> None:
     await client.connect()
     await client.begin()
@@ -208,6 +218,8 @@ BEHAVIOURS = {
     "words": Behaviour(words),
     "silence": Behaviour(silence),
     "half a sample": Behaviour(half_a_sample),
+    "audio after the end": Behaviour(audio_after_the_end),
+    "second end": Behaviour(second_end),
     "no key": Behaviour(connects, keys=[KEY]),
     "wrong key": Behaviour(connects, keys=[KEY], secret="wrong"),
     "key for recordings": Behaviour(

@@ -56,7 +56,7 @@ class Client(HeldPlace):
         message = self._messages.pop(0)
         return (message, b"") if isinstance(message, str) else (None, message)
 
-    async def gone(self) -> None:
+    async def read_up(self) -> None:
         await asyncio.Event().wait()
 
     async def charge(self, seconds: float) -> None:

@@ -14,7 +14,6 @@ import soxr
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import check_rate
-from auricle.core.errors import ProtocolError
 
 # Resampling of live streams with little delay, independent of the packet sizes. soxr filters in
 # long blocks: it holds back 64 ms of 8 kHz audio on average, 115 at worst, and 21 and 37 of 24 or
@@ -132,7 +131,7 @@ _G711 = {"pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}
 class PcmStream:
     """Converts one client's stream. Not thread-safe.
 
-    A sample may be split between packets. A stream that ends within a sample is an error.
+    A sample may be split between packets. An incomplete sample at the end is dropped.
     """
 
     def __init__(self, sample_rate: int, encoding: str = "pcm_s16le", skip: int = 0) -> None:
@@ -157,11 +156,7 @@ class PcmStream:
         return self._convert(np.frombuffer(data[:whole], "<i2"), last=False)
 
     def end(self) -> Int16:
-        """Return the samples that the resampler holds. Raises ProtocolError on half a sample."""
-        if self._odd:
-            raise ProtocolError(
-                "the audio ended on an odd number of bytes; pcm_s16le has two bytes per sample"
-            )
+        """Return the samples that the resampler holds."""
         return self._convert(np.zeros(0, np.int16), last=True)
 
     def _convert(self, samples: Int16, *, last: bool) -> Int16:

@@ -10,7 +10,7 @@ import soundfile
 from auricle.audio.decode import read_audio
 from auricle.audio.pcm import PcmStream, to_float, to_int16
 from auricle.audio.segmentation import quietest_point
-from auricle.core.errors import BadRequest, ProtocolError
+from auricle.core.errors import BadRequest
 
 pytestmark = pytest.mark.unit
 
@@ -66,11 +66,10 @@ def test_a_sample_split_between_packets_is_put_together() -> None:
     assert np.concatenate([*parts, stream.end()]).tobytes() == data
 
 
-def test_a_stream_that_ends_on_half_a_sample_is_refused() -> None:
+def test_half_a_sample_at_the_end_is_dropped() -> None:
     stream = PcmStream(16_000)
-    stream.push(b"abc")
-    with pytest.raises(ProtocolError, match="odd number of bytes"):
-        stream.end()
+    assert stream.push(b"abc").tobytes() == b"ab"
+    assert not len(stream.end())
 
 
 def test_other_rates_are_resampled_without_losing_the_end() -> None:

@@ -331,6 +331,8 @@ class _Conversation:
                     await self._connection.send(chunk)
 
             async def last() -> None:
+                if engine.failure is not None:
+                    return  # half a command must not look like a whole one
                 with suppress(ClientDisconnected):  # it may leave once it has the text
                     await self._connection.send(transcript.whole())
 

@@ -41,7 +41,7 @@ AnyIngest = TypeVar("AnyIngest", bound=Ingest | FeatureIngest)
 Text = SegmentPartial | SegmentFinal
 OnText = Callable[[Text], Awaitable[None]]
 OnTranslation = Callable[[SegmentTranslation], Awaitable[None]]
-# After a caller has hung up nothing else ends the wait for the last text.
+# After a client's end or its mistake nothing else ends the wait for its last text.
 _LAST_TEXT_SECONDS = 120.0
 
 
@@ -110,7 +110,7 @@ class AudioIntake(Generic[AnyIngest]):
             await self._live_session.charge(new / SAMPLE_RATE)
 
     async def flush(self) -> None:
-        """End the speech so far. Raises ProtocolError within a sample."""
+        """End the speech so far."""
         await self.deliver(await self.ingest.end())
         await self._charge()
 
@@ -122,7 +122,7 @@ class AudioIntake(Generic[AnyIngest]):
     # ── the end ─────────────────────────────────────────────────────────────
 
     async def end_speech(self) -> None:
-        """End the speech so far. Raises ProtocolError within a sample."""
+        """End the speech so far."""
         async with self.holding:
             await self.flush()
 
@@ -131,7 +131,7 @@ class AudioIntake(Generic[AnyIngest]):
         self.holding.close()
 
     async def end(self) -> None:
-        """The audio has ended. Raises ProtocolError within a sample."""
+        """The audio has ended."""
         async with self.holding:
             await self.deliver(await self.ingest.end())
             self.finish()
@@ -141,6 +141,11 @@ class AudioIntake(Generic[AnyIngest]):
     def total_samples(self) -> int:
         """The 16 kHz samples that were processed so far."""
         return self.ingest.total_samples
+
+    @property
+    def received(self) -> bool:
+        """Whether there was any audio."""
+        return self.ingest.holds or self.ingest.received_samples > 0
 
     @property
     def resting_at(self) -> int | None:
@@ -301,13 +306,16 @@ def _ingest(
 class SessionEngine:
     """One client's session: the channels of its audio, which end and drain together.
 
-    `left_at` is the session sample at which draining ended the session, None otherwise.
+    `left_at` is the session sample at which draining ended the session, None otherwise. `failure`
+    is the client's mistake that has ended its audio, None otherwise.
     """
 
     def __init__(self, frontend: Frontend, *channels: AudioIntake[Any]) -> None:
         self._admission = frontend.admission
         self.channels = list(channels)
         self.left_at: int | None = None
+        self.failure: AuricleError | None = None
+        self._ended = False
 
     @property
     def total_samples(self) -> int:
@@ -326,15 +334,17 @@ class SessionEngine:
         return await self._admission.unless_draining(lambda: self.resting, receiving)
 
     async def end(self) -> None:
-        """The client's audio has ended. Raises ProtocolError within a sample."""
-        for channel in self.channels:
-            await channel.end()
+        """The client's audio has ended; calls after the first have no effect."""
+        if not self._ended:
+            self._ended = True
+            for channel in self.channels:
+                await channel.end()
 
     async def leave(self) -> int:
         """End the session early, for draining.
 
         Return the session sample from which another session can continue. Speech is cut if a
-        channel is within a segment. Raises ProtocolError within a sample of it.
+        channel is within a segment.
         """
         if self.resting:
             at = min((channel.resting_at or 0 for channel in self.channels), default=0)
@@ -349,44 +359,55 @@ class SessionEngine:
 
     async def run(
         self,
-        *tasks: Coroutine[Any, Any, None],
+        reading: Coroutine[Any, Any, None],
+        *others: Coroutine[Any, Any, None],
         last: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Run `tasks`, including the reader, until all text was emitted, then `last`.
+        """Run `reading`, which feeds the channels, until all text was emitted, then `last`.
 
-        Raises the first error of any task; the others are cancelled.
+        If the client sent something wrong, or nothing for too long, the text of its audio is
+        emitted before that `failure` is raised. Raises the first error of any task; the others
+        are cancelled.
         """
         texts = [asyncio.create_task(channel.run()) for channel in self.channels]
+
+        async def feed() -> None:
+            try:
+                await reading
+            except (BadRequest, DeadlineExceeded) as error:
+                if not any(channel.received for channel in self.channels):
+                    raise
+                self.failure = error
+                await self._end_and_wait()
 
         async def whole() -> None:
             await asyncio.gather(*texts)
             if last is not None:
                 await last()
 
-        others = [*tasks, *(channel.holding.run() for channel in self.channels)]
+        running = [feed(), *others, *(channel.holding.run() for channel in self.channels)]
         whole_text = asyncio.create_task(whole())
-        await first_failure_or(whole_text, [*texts, *map(asyncio.create_task, others)])
+        try:
+            await first_failure_or(whole_text, [*texts, *map(asyncio.create_task, running)])
+        except AuricleError as error:
+            raise self.failure or error from None
+        if self.failure is not None:
+            raise self.failure
 
     async def follow(self, reading: Coroutine[Any, Any, None]) -> None:
-        """Run `reading`, which feeds the channels until the call is over, up to the last text.
-
-        If the client sent nothing for too long, its text is emitted before the DeadlineExceeded of
-        `reading` is raised.
-        """
-        late: list[DeadlineExceeded] = []
+        """As `run`; the audio has ended when `reading` returns."""
 
         async def feed() -> None:
-            try:
-                await reading
-            except DeadlineExceeded as error:
-                late.append(error)
-            await self.end()
-            await asyncio.sleep(_LAST_TEXT_SECONDS)
-            raise WorkerUnavailable(f"a call's last text took longer than {_LAST_TEXT_SECONDS:g} s")
+            await reading
+            await self._end_and_wait()
 
         await self.run(feed())
-        if late:
-            raise late[0]
+
+    async def _end_and_wait(self) -> None:
+        """The client sends no more: nothing but a deadline ends the wait for its text."""
+        await self.end()
+        await asyncio.sleep(_LAST_TEXT_SECONDS)
+        raise WorkerUnavailable(f"a session's last text took longer than {_LAST_TEXT_SECONDS:g} s")
 
 
 def check_text_is_wanted(frontend: Frontend) -> None:

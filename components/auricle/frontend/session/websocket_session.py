@@ -66,13 +66,15 @@ class ClientCommand:
 class Summary:
     """A whole session: `seconds` of audio, whose bytes have that SHA-256.
 
-    `left`: draining has ended the session, and the client may continue elsewhere.
+    `left`: draining has ended the session, and the client may continue elsewhere. `failed`: the
+    client's error follows.
     """
 
     seconds: float
     sha256: str
     created: datetime
     left: bool
+    failed: bool
 
 
 class ProtocolAdapter(Protocol):
@@ -210,9 +212,7 @@ class WebSocketSession:
                 break
         else:
             self._socket.end_early(await self._engine.leave())
-        while True:  # clients may send KeepAlive until they have read that the session is over
-            await self._socket.gone()
-            await self._time_slice.yield_if_expired()
+        await self._socket.read_up()
 
     async def _next(self) -> tuple[str | None, bytes]:
         enough = min(channel.missing_bytes for channel in self._channels) * len(self._channels)
@@ -250,5 +250,6 @@ class WebSocketSession:
             self._digest.hexdigest(),
             self._created,
             self._engine.left_at is not None,
+            self._engine.failure is not None,
         )
         await self._writer.write_last(lambda: map(encode, self._adapter.last_messages(summary)))

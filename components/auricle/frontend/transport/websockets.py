@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import Response, WebSocket, WebSocketDisconnect
 
-from auricle.core.aio import ReusableTimeout, with_timeout
+from auricle.core.aio import ReusableTimeout, TimeSlice, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.core.limits import query_fields
 from auricle.frontend.transport.access.gate import Access, accepted_subprotocol
@@ -27,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _CLOSE_SECONDS = 5.0
 _REASON_BYTES = 120  # a control frame has room for 123
+_MOST_LATE = 1_000  # messages after the end: clients may send KeepAlive until they have the text
 
 
 async def close_socket(socket: WebSocket, code: int, reason: str = "") -> None:
@@ -77,6 +79,7 @@ class ClientSocket(LiveSession):
         self.sessions = (record.name, *(name for name, _ in others))
         self.resumes = resumes
         self._timeout = ReusableTimeout()
+        self._time_slice = TimeSlice()
         self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
         self._farewell = (_DONE, "")  # close code and reason of a session without error
 
@@ -110,12 +113,19 @@ class ClientSocket(LiveSession):
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
-    async def gone(self) -> None:
-        """Wait for the next message. Raises ClientDisconnected if the client leaves instead.
+    async def read_up(self) -> None:
+        """After the end of the audio, ignore all messages until the client leaves.
 
-        Waits without a deadline: the session's end cancels it.
+        Then raises ClientDisconnected. After a thousand messages nothing is read any more, so that
+        a client cannot send without end. Waits without a deadline: the session's end cancels it.
         """
-        check_connected(await self._socket.receive())
+        for _ in range(_MOST_LATE):
+            message = await self._socket.receive()
+            check_connected(message)
+            if message.get("bytes") and self._farewell[0] == _DONE:
+                self._farewell = (_DONE, "audio after the end was ignored")
+            await self._time_slice.yield_if_expired()
+        await asyncio.Event().wait()
 
     async def send(self, text: str) -> None:
         """Send a text message. Raises DeadlineExceeded if the client does not read."""

@@ -130,11 +130,27 @@ async def test_audio_that_cannot_be_used_ends_its_sequence_which_may_start_anew(
         stream = Stream(channel)
         await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
         await stream.send(LOUD, sequence_id=7, shape=[1])
-        (failed,) = await stream.answers()
+        heard, failed = await stream.answers()
+        assert finals([heard]) == ["word"]
         await stream.send(LOUD, sequence_id=7)  # a failed sequence has no further response
         await stream.send(LOUD, sequence_id=7, sequence_start=True, sequence_end=True)
         assert finals(await stream.answers()) == ["word"]
     assert failed.error_message.startswith("shape [1] of AUDIO cannot be used")
+
+
+async def test_requests_after_the_end_of_a_sequence_are_refused_and_its_text_still_comes() -> None:
+    service = Service(None)
+    async with asyncio.timeout(SECONDS), service.serving() as channel:
+        stream = Stream(channel)
+        await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
+        await stream.send(sequence_id=7, sequence_end=True)
+        await stream.send(LOUD, sequence_id=7)
+        await stream.send(sequence_id=7, sequence_end=True)
+        said = [await stream.read() for _ in range(3)]
+    assert [one.error_message.partition(":")[0] for one in said if one.error_message] == 2 * [
+        "the sequence 7 has not begun"
+    ]
+    assert finals(said) == ["word"]
 
 
 async def test_a_message_that_is_none_ends_the_stream() -> None:
@@ -166,7 +182,8 @@ async def test_a_sequence_that_is_not_continued_ends_and_then_its_stream() -> No
     async with asyncio.timeout(SECONDS), service.serving() as channel:
         stream = Stream(channel)
         await stream.send(LOUD, sequence_id=7, sequence_start=True, partials=False)
-        (failed,) = await stream.answers()
+        heard, failed = await stream.answers()
+        assert finals([heard]) == ["word"]
         assert failed.error_message == "the next request of the sequence took longer than 0.05 s"
         assert (await ended(stream.call))[0] == "DEADLINE_EXCEEDED"
 

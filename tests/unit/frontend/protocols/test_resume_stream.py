@@ -95,7 +95,7 @@ class Client(HeldPlace):
     async def charge(self, seconds: float) -> None:
         self.charged += seconds
 
-    async def gone(self) -> None:
+    async def read_up(self) -> None:
         await self._cut.wait()
         raise ClientDisconnected
 

@@ -80,7 +80,7 @@ class Socket(HeldPlace):
     async def charge(self, _seconds: float) -> None:
         pass
 
-    async def gone(self) -> None:
+    async def read_up(self) -> None:
         await self._left.wait()
         raise ClientDisconnected
 

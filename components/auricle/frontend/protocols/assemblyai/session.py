@@ -285,10 +285,11 @@ class _Streaming:
     def last_messages(self, summary: Summary) -> list[Reply]:
         """Return the end of the open turn, and of the session.
 
-        A draining server omits Termination: clients would take the session for finished.
+        Without Termination if the server drains, or an error follows: clients would take the
+        session for finished.
         """
         ended = self._turns.closed()
-        if summary.left:
+        if summary.left or summary.failed:
             return ended
         seconds = (datetime.now(UTC) - summary.created).total_seconds()
         return [*ended, self._replies.termination(summary, seconds)]

@@ -225,6 +225,8 @@ class _Live:
                 return ClientCommand()
 
     def last_messages(self, summary: Summary) -> list[Reply]:
+        if summary.failed:
+            return []
         return [
             self._replies.metadata(
                 summary.seconds, summary.sha256, summary.created, self._options.warnings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -114,11 +115,14 @@ class Sequence:
         self._timeout = ReusableTimeout()
         self._over = asyncio.Event()
         self._ended = False  # all of its audio was processed
+        self._failed = False  # its client sent something wrong
         self._farewell: str | None = None  # the reason of an early end without an error
         self._held = ""  # a final text that may be the last
 
     async def put(self, chunk: SequenceChunk) -> None:
         """Queue a request; waits while the queue is full. A failed sequence drops requests."""
+        if self._failed:
+            return
         if self._chunks.full() or self._over.is_set():
             await run_until(self._over, self._chunks.put(chunk))
         else:
@@ -166,7 +170,7 @@ class Sequence:
         channel = TextChannel(self._frontend, session, audio, self._on_text)
         engine = SessionEngine(self._frontend, channel)
         with self._frontend.admission.interrupting(self._timeout.interrupt):
-            await engine.run(self._read(engine, channel), last=self._last)
+            await engine.run(self._read(engine, channel), last=lambda: self._last(engine))
 
     async def _read(self, engine: SessionEngine, channel: TextChannel) -> None:
         idle = self._frontend.settings.idle_timeout_seconds
@@ -181,11 +185,18 @@ class Sequence:
                 return
             self._last_request = chunk.wanted
             if chunk.error is not None:
+                self._fails()
                 raise chunk.error
             self._frontend.metrics.bytes("grpc", len(chunk.samples))
             await channel.take(chunk.samples)
             self._ended = chunk.wanted.ends
         await engine.end()
+
+    def _fails(self) -> None:
+        """Its text so far is still sent; meanwhile others of the stream must not wait for it."""
+        self._failed = True
+        with suppress(asyncio.QueueEmpty):
+            self._chunks.get_nowait()
 
     async def _on_text(self, event: Text) -> None:
         """Send text. A final waits if it may be the last."""
@@ -199,8 +210,8 @@ class Sequence:
         elif event.text:
             await self._send_text(event.text, is_final=True)
 
-    async def _last(self) -> None:
-        if self._farewell is None:
+    async def _last(self, engine: SessionEngine) -> None:
+        if self._farewell is None and engine.failure is None:
             await self._send_text(self._held, is_final=True, last=True)
         elif self._held:
             await self._send_text(self._held, is_final=True)

@@ -207,11 +207,17 @@ class RealtimeSession(AudioIntake[Ingest]):
         return super().resting_at if self._turn is None else None
 
     async def end_speech(self) -> None:
-        """End the speech so far, and its turn. Raises ProtocolError within a sample."""
+        """End the speech so far, and its turn."""
         async with self.holding:
             await self.flush()
             if self._turn is not None:
                 await self._end_turn(self._turn)
+
+    async def end(self) -> None:
+        """The audio has ended, and so has its last turn."""
+        await self.end_speech()
+        self.finish()
+        await self._turns.put(None)
 
     async def _read(self, receive: Receive) -> None:
         while (message := await receive()) is not None:

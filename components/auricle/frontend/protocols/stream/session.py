@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 
 from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
-from auricle.core.aio import Interrupted
 from auricle.core.errors import AuricleError, ProtocolError
 from auricle.core.limits import CONTEXT
 from auricle.frontend.audio.chunks import (
@@ -169,19 +168,21 @@ class _Session(Channel[Ingest | FeatureIngest]):
             else:
                 parse_end(text)
                 await self._engine.end()
-                # After `end` the client may only listen. Detect if it leaves or sends more.
-                await self._socket.gone()
-                raise ProtocolError("nothing may follow the end message")
-        # Only the client can end a segment of features, so this raises ProtocolError within one.
-        self._socket.end_early(await self._engine.leave())
-        while True:  # until the client has read that the session is over
-            with suppress(Interrupted):
-                await self._socket.receive(self._idle_seconds, "the client to go")
+                break
+        else:
+            self._socket.end_early(await self._engine.leave())
+        await self._socket.read_up()
 
     async def _receive(self) -> tuple[str | None, bytes]:
         return await self._socket.receive(
             self._idle_seconds, "the next audio packet", self.missing_bytes
         )
+
+    async def end_speech(self) -> None:
+        """End the speech so far. Raises ProtocolError within a segment of features."""
+        if self.ingest.checkpoint is None:
+            raise ProtocolError("this server is shutting down, and only you can end a segment")
+        await super().end_speech()
 
     async def deliver(self, events: list[AudioEvent]) -> None:
         """Send speech without text to the processor, and its start and stop to the client."""
@@ -228,7 +229,7 @@ class _Session(Channel[Ingest | FeatureIngest]):
             case SegmentTranslation():
                 noted = partial(self._delivery.sent_translation, event)
                 await self._send(translation_reply(event), noted)
-            case SessionDone():
+            case SessionDone() if self._engine.failure is None:
                 await self._send_last(event)
 
     async def _send_text(self, event: SegmentPartial | SegmentFinal) -> None:
