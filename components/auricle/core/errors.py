@@ -89,6 +89,25 @@ class UnknownHost(BadRequest):
     http_status = 421
 
 
+class UnknownPath(BadRequest):
+    """A WebSocket handshake for a path that has none."""
+
+    code = "unknown_path"
+    http_status = 404
+
+    def __init__(self, path: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"no WebSocket is at {quoted(path)}; they are at {', '.join(sorted(known))}"
+        )
+
+
+class UpgradeRequired(BadRequest):
+    """A plain HTTP request for a path that is a WebSocket's."""
+
+    code = "upgrade_required"
+    http_status = 426
+
+
 class UndecodableAudio(BadRequest):
     """A file without readable audio."""
 

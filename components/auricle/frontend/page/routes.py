@@ -66,11 +66,11 @@ def _add(app: FastAPI, page: Page) -> None:
     served = _files(page.folder)
     headers = _HEADERS | {"Permissions-Policy": page.permissions}
 
-    @app.api_route(page.path, methods=["GET", "HEAD"], include_in_schema=False)
+    @app.get(page.path, include_in_schema=False)
     async def index(request: Request) -> Response:
         return _answer(request, served[_INDEX], headers)
 
-    @app.api_route(f"{page.below}/{{name}}", methods=["GET", "HEAD"], include_in_schema=False)
+    @app.get(f"{page.below}/{{name}}", include_in_schema=False)
     async def asset(request: Request, name: str) -> Response:
         if name not in served or name == _INDEX:
             raise HTTPException(404)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -14,17 +14,23 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from auricle import __version__
-from auricle.core.errors import UNFORESEEN, AuricleError, UnknownModel
+from auricle.core.errors import (
+    UNFORESEEN,
+    AuricleError,
+    UnknownModel,
+    UnknownPath,
+    UpgradeRequired,
+)
 from auricle.core.limits import MODEL, check
 from auricle.core.sanitize import escaped
 from auricle.frontend.capabilities import ServerCapabilities
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import address_of
 from auricle.frontend.transport.grpc.incoming import Methods
-from auricle.frontend.transport.hosts import ANY, AllowedHosts, SocketOrigins
+from auricle.frontend.transport.hosts import ANY, AllowedHosts, SocketOrigins, refuse
 from auricle.frontend.transport.request_errors import error_response
 from auricle.frontend.transport.session_log import log_refused
 from auricle.process.metrics import Registry
@@ -72,7 +78,15 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     Handlers that need an API key check it themselves; health needs none, and metrics only with
     `metrics_need_key`. Pages of the web origins `cors_origins` may call.
     """
-    app = FastAPI(title="auricle", version=__version__, docs_url="/docs", redoc_url=None)
+    # A redirect to the path without a slash at its end would lose the body of a request.
+    app = FastAPI(
+        title="auricle",
+        version=__version__,
+        docs_url="/docs",
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.add_middleware(UsualRequests)
     if cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=cors_origins, allow_methods=["*"], allow_headers=["*"]
@@ -89,6 +103,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
         _add_recording_route(app, path, route)
     for path, serve in services.websockets.items():
         _add_websocket_route(app, path, serve)
+    _add_missing_websockets(app, tuple(services.websockets))
     return app
 
 
@@ -111,6 +126,20 @@ def _add_websocket_route(app: FastAPI, path: str, serve: WebSocketSessions) -> N
     @app.websocket(path)
     async def connection(socket: WebSocket) -> None:
         await serve(socket)
+
+    @app.get(path, include_in_schema=False)
+    async def not_upgraded() -> None:
+        raise UpgradeRequired(
+            f"{path} is a WebSocket: a GET needs the headers Upgrade: websocket and "
+            "Connection: Upgrade, which every proxy on the way must pass on"
+        )
+
+
+def _add_missing_websockets(app: FastAPI, known: Sequence[str]) -> None:
+    @app.websocket("/{path:path}")
+    async def missing(socket: WebSocket, path: str) -> None:
+        error = UnknownPath(f"/{path}", known)
+        await refuse(socket.scope, socket.receive, socket.send, error)
 
 
 def _add_status_routes(app: FastAPI, services: Services) -> None:
@@ -155,7 +184,7 @@ def _add_model_routes(app: FastAPI, services: Services) -> None:
 
     not_found: dict[int | str, dict[str, Any]] = {404: {"description": "no such model"}}
 
-    @app.get("/v1/models/{model}", tags=["models"], responses={**refusals, **not_found})
+    @app.get("/v1/models/{model:path}", tags=["models"], responses={**refusals, **not_found})
     async def model(model: str, request: Request) -> dict[str, object]:
         """One model."""
         services.access.client(request.headers)
@@ -178,6 +207,39 @@ def _add_diagnosis_route(app: FastAPI, services: Services) -> None:
         services.access.client(request.headers, "operations")
         found = await services.diagnose()
         return Response(msgspec.json.encode(found), media_type="application/json")
+
+
+class UsualRequests:
+    """ASGI middleware: takes requests as clients of other servers send them.
+
+    `HEAD` is served wherever `GET` is. A slash at the end of a path is ignored.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.endswith("/"):
+            scope = {**scope, "path": path.rstrip("/") or "/"}
+        if scope.get("method") == "HEAD":
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
+        await self._app(scope, receive, send)
+
+
+def _without_body(send: Send) -> Send:
+    """Return a `send` that ends the answer behind its headers, a stream's too."""
+    ended = False
+
+    async def heads(message: Message) -> None:
+        nonlocal ended
+        if message["type"] == "http.response.body" and not ended:
+            ended = True
+            await send({**message, "body": b"", "more_body": False})
+        elif message["type"] != "http.response.body":
+            await send(message)
+
+    return heads
 
 
 class _Handled(Response):

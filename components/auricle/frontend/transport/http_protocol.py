@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, cast
@@ -50,6 +51,7 @@ _PIECE_BYTES, _TURN_EVENTS = 1024, 128
 # How long the rest of a request is read and discarded once it is answered. Closing at once
 # would reset the connection, and the client might lose the answer.
 _REST_SECONDS, _TOLD_SECONDS = 5.0, 1.0
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class ServerConfig(uvicorn.Config):
@@ -110,6 +112,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._refusal: AuricleError | None = None
         self._ended = False  # everything the client sends is ignored from now on
         self._upgraded = False
+        self._half_closed = False  # the client sends nothing more and waits for its answer
         self._in_head, self._in_body = True, False
         self._head_bytes = 0
         self._framing_bytes = 0
@@ -147,6 +150,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def check_deadlines(self, now: float) -> None:
         super().check_deadlines(now)
+        if self._half_closed and not self.transport.is_closing() and self._was_reset():
+            self.transport.abort()
         if self._waits is not None and now >= self._waits[1] and not self.transport.is_closing():
             if self._waits[0] is _Wait.HEAD and self._head_bytes and not self._ended:
                 seconds = self._limits.head_seconds
@@ -176,6 +181,33 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self.cycle.disconnected = True  # for the application, which answers no more
             self.cycle.message_event.set()
         self._end(error)
+
+    # ── a client that sends nothing more ────────────────────────────────────
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's returns nothing
+        """Keep the connection open for the answer if a whole request was received.
+
+        TLS has no half-closed connections.
+        """
+        incomplete = bool(self._head_bytes) or self._in_body
+        self._half_closed = self._is_answering and not incomplete and self.scheme == "http"
+        if self._half_closed and self.scope["http_version"] == "1.1":
+            self._probe()
+        return self._half_closed
+
+    def _probe(self) -> None:
+        """Send bytes, which a client that has left answers with a reset.
+
+        A client that closed its socket looks like one that only shut down its writing side. Any
+        HTTP/1.1 client takes an interim response, as long as the answer has not begun.
+        """
+        if not self.cycle.response_started and not self.pipeline:
+            self.transport.write(_CONTINUE)
+
+    def _was_reset(self) -> bool:
+        """Whether the client has reset the connection, which nothing reads any more."""
+        connection: socket.socket = self.transport.get_extra_info("socket")
+        return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     # ── reading ─────────────────────────────────────────────────────────────
 
@@ -223,13 +255,10 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self._framing_bytes += len(piece)  # until `on_body`
         self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(piece)
+            self._feed_parser(piece)
         except httptools.HttpParserError:
             # uvicorn's own method logs a warning for each.
             self.refused(BadRequest("malformed HTTP request"))
-        except httptools.HttpParserUpgrade:
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
         if self._upgraded or self._ended:
             return
         if self._in_head and self._head_bytes > _HEAD_BYTES:
@@ -242,6 +271,50 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             error = f"the lines of a chunk or the trailers have more than {_FRAMING_BYTES} bytes"
             self.refused(HeadTooLarge(error))
 
+    # ── upgrades ────────────────────────────────────────────────────────────
+
+    def _feed_parser(self, piece: bytes) -> None:
+        """Parse a piece. Offers of protocols other than WebSocket, as `h2c`, are ignored.
+
+        The parser stops behind the head of a request with an offer, because it takes all that
+        follows for the other protocol. So another parser gets that head without the offer, and
+        then the rest. Raises HttpParserError.
+        """
+        while piece:
+            try:
+                self.parser.feed_data(piece)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                if self._should_upgrade():
+                    self.handle_websocket_upgrade()
+                    return
+                (end_of_head,) = offer.args
+            head = self._head_without_offer()
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+            self.parser.feed_data(head)
+            piece = piece[end_of_head:]
+
+    def _head_without_offer(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join((*lines, b"", b""))
+
+    def _should_upgrade(self) -> bool:
+        """Whether the request is a WebSocket handshake, whatever else its Connection headers say.
+
+        An offer with a request of another method is ignored.
+        """
+        offered = (b"upgrade", b"websocket") in ((n, v.lower()) for n, v in self.headers)
+        return offered and self.parser.get_method() == b"GET" and self._should_upgrade_to_ws()
+
+    @property
+    def _ignores_offer(self) -> bool:
+        """Whether the request will be parsed again, without its offer. CONNECT is malformed."""
+        offered = self.parser.should_upgrade() and not self._should_upgrade()
+        return offered and self.parser.get_method() != b"CONNECT"
+
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over."""
         self._upgraded = True
@@ -249,6 +322,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self.flow.hold(held=False)
         super().handle_websocket_upgrade()
         self._connections.replace(self, cast(Watched, self.transport.get_protocol()))
+
+    # ── events of the parser ────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -264,6 +339,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request's headers are complete; the application has it from here."""
+        if self._ignores_offer:
+            return
         self._in_head, self._in_body = False, True
         self._head_bytes = self._framing_bytes = 0
         super().on_headers_complete()
@@ -275,6 +352,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._ignores_offer:
+            return
         self._in_body = False
         super().on_message_complete()
         self._rest()
@@ -288,6 +367,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         """A request is answered; the next one may be of another client."""
         wait = self._connections.answered(self)
         super().on_response_complete()
+        if self._half_closed and not self._is_answering and not self._unfed:
+            self.transport.close()
         self._rest()
         if wait and not self._ended:
             self.flow.hold(held=True)

@@ -113,4 +113,6 @@ def error_headers(error: AuricleError) -> dict[str, str]:
         headers["Retry-After"] = str(math.ceil(error.retry_after_seconds))
     if error.http_status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if error.http_status == 426:
+        headers |= {"Upgrade": "websocket", "Connection": "Upgrade"}
     return headers
