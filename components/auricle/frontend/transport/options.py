@@ -110,8 +110,12 @@ def read(
     kind: type[BadRequest] = UnsupportedValue,
     switches: Mapping[str, bool] | None = None,
 ) -> T:
-    """Return the options of a table; text is converted if there are `switches`. Raises `kind`."""
-    taken = given if switches is None else _converted(_table(table), given, switches)
+    """Return the options of a table. Raises `kind`.
+
+    With `switches` text is converted, and an empty text leaves an option out. So does null, unless
+    it is one of the option's values.
+    """
+    taken = converted(table, given, switches)
     try:
         return msgspec.convert(taken, table)
     except UnicodeEncodeError:  # of half a surrogate pair, in a name or in place of a known text
@@ -120,6 +124,13 @@ def read(
         # JSON lists are shown decoded.
         lists = {name: value for name, value in taken.items() if isinstance(value, list)}
         raise _refusal(str(error), table, {**given, **lists}, kind) from None
+
+
+def converted(
+    table: type[msgspec.Struct], given: Mapping[str, Any], switches: Mapping[str, bool] | None
+) -> dict[str, Any]:
+    """Return the options that were not left out, with text converted: see `read`."""
+    return dict(_converted(_table(table), given, switches))
 
 
 def read_query(
@@ -177,11 +188,6 @@ def wrong(name: str, value: object, right: str) -> UnsupportedValue:
 # ── values that several protocols have ──────────────────────────────────────
 
 
-def without_region(language: str | None) -> str | None:
-    """Return a language without its region; None to detect it."""
-    return None if language in (None, "", "multi") else language.partition("-")[0]
-
-
 def context_of(name: str, terms: Iterable[str], prompt: str = "") -> str:
     """Return the terms that a client expects, as context for the model.
 
@@ -201,7 +207,7 @@ def least_silence(name: str, silence_ms: int, warnings: list[str]) -> int:
     return max(silence_ms, MIN_SILENCE_MS)
 
 
-def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool]) -> Any:
+def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool] | None) -> Any:
     """Convert text to an option's type; text that cannot be converted stays unchanged."""
     plain = _plain(kind, value)
     if isinstance(plain, inspect.StructType) and isinstance(value, Mapping):
@@ -209,7 +215,10 @@ def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool]) -> 
         return {
             name: _converted(known[name].type, one, switches) if name in known else one
             for name, one in value.items()
+            if name not in known or not _left_out(known[name].type, one, switches)
         }
+    if switches is None:
+        return value
     if isinstance(plain, inspect.BoolType) and isinstance(value, str | int | float):
         return switches.get(str(value).lower(), value)
     if isinstance(plain, inspect.IntType) and isinstance(value, float) and value.is_integer():
@@ -225,6 +234,21 @@ def _converted(kind: inspect.Type, value: Any, switches: Mapping[str, bool]) -> 
         with suppress(msgspec.DecodeError, RecursionError):
             found = msgspec.json.decode(value, type=list[Any])
     return value if found is None else found
+
+
+def _left_out(kind: inspect.Type, value: object, switches: Mapping[str, bool] | None) -> bool:
+    """Whether a value stands for none: see `read`."""
+    if value == "":
+        return switches is not None
+    return value is None and not _takes_null(kind)
+
+
+def _takes_null(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.Metadata):
+        return _takes_null(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return any(map(_takes_null, kind.types))
+    return isinstance(kind, inspect.NoneType)
 
 
 def _encodable(value: Any) -> Any:

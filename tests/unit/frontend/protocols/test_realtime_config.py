@@ -169,6 +169,23 @@ def test_keywords_are_context_as_the_prompt_is() -> None:
     assert both.context == "On the navy. Ada, Grace"
 
 
+def test_null_stands_for_a_field_that_is_not_given() -> None:
+    """Clients of typed languages send all fields."""
+    before = updated(format={"type": "audio/pcm", "rate": 16_000}, transcription={"language": "en"})
+    nulls = dict.fromkeys(("format", "transcription"))
+    assert updated(before, **nulls) == before
+    assert before.updated({"type": None, "audio": {"input": None}, "include": None}) == before
+    plain = updated(
+        format={"type": "audio/pcm", "rate": None},
+        transcription=dict.fromkeys(("language", "languages", "prompt", "model", "keywords")),
+        turn_detection={"type": None, "threshold": None, "create_response": None},
+    )
+    assert plain == SessionConfig()
+    assert (
+        updated(before, transcription={"language": None}).audio.input.transcription.spoken is None
+    )
+
+
 def test_one_of_languages_is_forced_and_among_several_it_is_detected() -> None:
     assert asked(languages=["de"]).audio.input.transcription.spoken == "de"
     several = asked(languages=["de", "en", "de"]).audio.input.transcription

@@ -129,6 +129,23 @@ def test_lists_come_with_brackets_or_without() -> None:
         assert form.context == "On the navy. Ada, Grace Hopper"
 
 
+def test_an_empty_field_is_left_out() -> None:
+    names = (
+        *("temperature", "stream", "response_format", "language", "prompt", "chunking_strategy"),
+        *(
+            "timestamp_granularities[]",
+            "include[]",
+            "keywords[]",
+            "languages",
+            "known_speaker_names[]",
+        ),
+        *("stream_include_usage", "max_line_characters", "max_completion_tokens"),
+    )
+    assert parse_form([MODEL, *((name, "") for name in names)]) == parse_form([MODEL])
+    with pytest.raises(UnsupportedValue, match="model is missing"):
+        parse_form([("model", "")])
+
+
 def test_one_of_languages_is_forced_and_of_several_each_segment_has_one() -> None:
     one = parse_form([MODEL, ("languages[]", "de")])
     assert (one.spoken, one.among, one.warnings) == ("de", (), [])

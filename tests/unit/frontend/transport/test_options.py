@@ -102,6 +102,18 @@ def test_text_is_converted() -> None:
     assert read(Table, {"loud": "on", "size": 4.0}, switches=LENIENT_SWITCHES).loud
 
 
+def test_null_and_in_text_nothing_leave_an_option_out() -> None:
+    nulls = dict.fromkeys(("size", "share", "loud", "colour", "kind", "languages"))
+    assert read(Table, nulls) == Table()
+    assert read(Table, {"shape": {"type": "square", "side": 2}, "terms": None}).shape == Square(2)
+    nothing = dict.fromkeys(("size", "share", "loud", "colour", "kind", "language"), "")
+    assert read(Table, nothing, switches=SWITCHES) == Table()
+    with pytest.raises(UnsupportedValue, match=r"shape\.side is missing"):
+        read(Table, {"shape": {"type": "square", "side": None}})
+    with pytest.raises(UnsupportedValue, match="sise is not supported"):
+        read(Table, {"sise": None})
+
+
 @pytest.mark.parametrize("given", [{"size": "8_0"}, {"size": "9" * 5_000}, {"size": "٣"}])
 def test_what_is_no_number_is_shown_as_it_was_given(given: dict[str, str]) -> None:
     with pytest.raises(UnsupportedValue, match=r"size '.*cannot be used"):

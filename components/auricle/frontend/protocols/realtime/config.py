@@ -22,7 +22,7 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnsupportedValue
 from auricle.frontend.audio.endpointing import EndpointingOptions, ServerVadFields
 from auricle.frontend.audio.turn_detection import WAITS, Eagerness
-from auricle.frontend.transport.options import LENIENT_SWITCHES, ChunkMs, Model, read
+from auricle.frontend.transport.options import LENIENT_SWITCHES, ChunkMs, Model, converted, read
 from auricle.frontend.transport.transcription_options import TranscriptionOptions
 
 
@@ -209,11 +209,13 @@ class SessionConfig(_Strict, frozen=True):
     def updated(self, changes: dict[str, Any]) -> SessionConfig:
         """Return a copy with `changes` merged in; fields that are not given keep their values.
 
-        Raises UnsupportedValue, naming the field.
+        So do those that are null, unless null is one of their values. Raises UnsupportedValue,
+        naming the field.
         """
         if _fields(changes) > _MOST_FIELDS:
             raise UnsupportedValue(f"session has more than {_MOST_FIELDS} fields", "session")
-        merged = _merged(msgspec.to_builtins(self), self._whole(changes))
+        given = converted(SessionConfig, changes, None)
+        merged = _merged(msgspec.to_builtins(self), self._whole(given))
         detection = _inside(_inside(_inside(merged, "audio"), "input"), "turn_detection")
         if detection:
             detection.setdefault("type", "server_vad")
@@ -283,6 +285,8 @@ def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
     merged = dict(ours)
     for name, value in theirs.items():
         old = merged.get(name)
+        if name == "type" and value is None:
+            continue
         if isinstance(old, dict) and isinstance(value, dict) and _same_type(old, value):
             merged[name] = _merged(old, value)
         else:
@@ -291,4 +295,4 @@ def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same_type(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    return bool(new.get("type", old.get("type")) == old.get("type"))
+    return new.get("type") in (None, old.get("type"))

@@ -14,14 +14,9 @@ from starlette.types import Message, Send
 from auricle.core.errors import AuricleError
 from auricle.frontend.link.words import entries
 from auricle.frontend.protocols.transcriptions import formats
-from auricle.frontend.protocols.transcriptions.form import (
-    TranscriptionForm,
-    Upload,
-    parse_as,
-    read_form,
-    take_upload,
-)
+from auricle.frontend.protocols.transcriptions.form import TranscriptionForm, parse_as
 from auricle.frontend.protocols.transcriptions.formats import TimedTranscript
+from auricle.frontend.protocols.transcriptions.multipart import Upload, read_form, take_upload
 from auricle.frontend.recordings.annotations import cut_off, missing_speakers, missing_words
 from auricle.frontend.recordings.requests import RecordingEndpoint, RecordingRequest
 from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole, by_speaker
@@ -203,6 +198,7 @@ class TranscriptionRequests(RecordingEndpoint):
 
     def recording(self, upload: Upload, request: TranscriptionForm) -> Recording:
         """Return the recording to transcribe. Raises BadRequest if that is not possible here."""
+        self._frontend.check_language(request.spoken, request.among)
         self._frontend.check_words(request.wants_words, request.words_asked_by)
         self._frontend.check_speakers(request.wants_speakers, "response_format")
         # With the times of words, text can be divided among speakers.
