@@ -46,15 +46,15 @@ WRONG = [
     ([json.dumps({"type": "start", "sample_rate": 10**12})], "a whole number from 4000 to 192000"),
     (
         [json.dumps({"type": "start", "sample_rate": 16_000, "language": "Klingon"})],
-        "language 'Klingon' is not supported; supported: English",
+        "language 'Klingon' is not supported; supported: en (English)",
     ),
     (
         [json.dumps({"type": "start", "sample_rate": 16_000, "languages": ["de", "fr"]})],
-        "languages 'de, fr' are not supported; supported: English",
+        "languages 'de, fr' are not supported; supported: en (English)",
     ),
     (
         [json.dumps({"type": "start", "sample_rate": 16_000, "languages": ["de"]})],
-        "language 'de' is not supported; supported: English",
+        "language 'de' is not supported; supported: en (English)",
     ),
     (
         [json.dumps({"type": "start", "sample_rate": 16_000, "language": "x" * 900_000})],

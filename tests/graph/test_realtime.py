@@ -25,6 +25,7 @@ pytestmark = pytest.mark.end_to_end
 WORD_ERRORS = 0.25
 PREFIX = "conversation.item.input_audio_transcription."
 PACKET = 4_800
+COSTLY = "\N{MUSICAL SYMBOL G CLEF}" * 500  # four tokens each
 
 
 @asynccontextmanager
@@ -209,11 +210,11 @@ async def test_a_bad_event_is_answered_and_the_session_goes_on(
 
 
 async def test_a_turn_that_fails_fails_alone(server: Server) -> None:
-    async with connected(server, transcription={"language": "tlh"}) as connection:
+    async with connected(server, transcription={"prompt": COSTLY}) as connection:
         await append(connection, resampled_pcm("hello").tobytes())
         failed = (await until(connection, PREFIX + "failed"))[-1]
-        assert "language 'tlh' is not supported; supported: English" in failed.error.message
-        session: Any = {"audio": {"input": {"transcription": {"language": "en"}}}}
+        assert "tokens of the model" in failed.error.message
+        session: Any = {"audio": {"input": {"transcription": {"prompt": ""}}}}
         await connection.session.update(session=session)
         await append(connection, resampled_pcm("hello").tobytes())
         done = (await until(connection, PREFIX + "completed"))[-1]

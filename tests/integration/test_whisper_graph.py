@@ -150,7 +150,7 @@ def test_of_languages_that_are_named_one_is_detected(graph: Whisper, among: list
 def test_a_language_that_the_checkpoint_lacks_is_refused(graph: Whisper) -> None:
     refused = graph.post(language="fr")
     assert refused.status_code == 400
-    assert "supported: English, German" in refused.json()["error"]["message"]
+    assert "supported: en (English), de (German)" in refused.json()["error"]["message"]
 
 
 async def test_live_text_is_in_the_language_that_is_given(graph: Whisper) -> None:
@@ -310,7 +310,7 @@ def test_it_says_what_it_knows_if_another_language_is_named(
 ) -> None:
     refused = english.post(**fields)
     assert refused.status_code == 400
-    assert "supported: English" in refused.json()["error"]["message"]
+    assert "supported: en (English)" in refused.json()["error"]["message"]
 
 
 async def test_it_does_not_translate_and_says_what_does(english: Whisper) -> None:

@@ -16,7 +16,13 @@ from pathlib import Path
 
 from auricle.checkpoints.architectures.base import Architecture, Pieces, Task
 from auricle.checkpoints.files import ModelCheckpoint
-from auricle.checkpoints.languages import ENGLISH, language_code, language_name
+from auricle.checkpoints.languages import (
+    ENGLISH,
+    described_languages,
+    language_code,
+    spoken_language,
+    supported_language,
+)
 from auricle.checkpoints.tokenizer import NAMED, load_tokenizer, without_added_tokens
 from auricle.core.errors import BadRequest, CheckpointError
 from auricle.core.limits import CONTEXT, LANGUAGE, fault
@@ -104,19 +110,19 @@ class PromptFormat:
     def check_language(self, language: str | None) -> str | None:
         """Return the canonical name of a language given by name or ISO code.
 
-        None or blank gives None, or the only language of a checkpoint whose prompt names none.
+        A language to detect gives None, or the only one of a checkpoint whose prompt names none.
         Raises BadRequest if the checkpoint, or its family if it lists none, does not support it.
         """
-        if language is None or not language.strip():
+        if language is None or spoken_language(language) is None:
             only = self._mark is None and len(self._languages) == 1
             return self._languages[0] if only else None
         if (wrong := fault("language", language, LANGUAGE)) is not None:
             raise BadRequest(wrong)
-        name = language_name(language)
-        if name not in self._languages:
-            supported = ", ".join(self._languages)
+        name = supported_language(language, self._languages)
+        if name is None:
             raise BadRequest(
-                f"language {quoted(language)} is not supported; supported: {supported}"
+                f"language {quoted(language)} is not supported; "
+                f"supported: {described_languages(self._languages)}"
             )
         return name
 
@@ -128,12 +134,12 @@ class PromptFormat:
         named = self._mark is not None
         if not languages or not (named or len(self._languages) == 1):
             return ()
-        names = dict.fromkeys(language_name(language) for language in languages)
-        if known := tuple(name for name in names if name in self._languages):
+        found = dict.fromkeys(supported_language(one, self._languages) for one in languages)
+        if known := tuple(name for name in found if name is not None):
             return known if named else ()
         raise BadRequest(
             f"languages {quoted(', '.join(languages))} are not supported; supported: "
-            f"{', '.join(self._languages)}"
+            f"{described_languages(self._languages)}"
         )
 
     def check_context(self, context: str, most_tokens: int) -> None:

@@ -10,10 +10,16 @@ from functools import cached_property, partial
 from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
 from auricle.annotation.translation.targets import Directions
 from auricle.checkpoints.language_support import LanguageSupport
+from auricle.checkpoints.languages import (
+    described_languages,
+    language_name,
+    supported_language,
+)
 from auricle.checkpoints.text_model import pool_targets
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnknownModel, UnsupportedValue
 from auricle.core.limits import MODEL, check
+from auricle.core.sanitize import quoted
 from auricle.frontend.audio.chunks import AudioEvent
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest, TurnProbability
 from auricle.frontend.audio.turn_detection import TurnDetector
@@ -114,6 +120,25 @@ class Frontend:
         check("model", name, MODEL)
         if name is not None and name not in self.models:
             raise UnknownModel(name, self.models)
+
+    def check_language(
+        self, language: str | None, among: Sequence[str] = (), param: str = "language"
+    ) -> None:
+        """Raise UnsupportedValue, naming `param`, for a language that the model lacks.
+
+        Of several, `among`, which have the plural as their name, it must understand one. A
+        processor checks it, when the first audio comes, if the model's files are not here.
+        """
+        wanted = among if language is None else (language,)
+        names = [language_name(code) for code in self.spoken.languages]
+        if not names or not wanted or any(supported_language(one, names) for one in wanted):
+            return
+        param, verb = (f"{param}s", "are") if language is None else (param, "is")
+        raise UnsupportedValue(
+            f"{param} {quoted(', '.join(wanted))} {verb} not supported; "
+            f"supported: {described_languages(names)}",
+            param,
+        )
 
     def check_words(self, wanted: bool, param: str = "words") -> None:
         """Raise UnsupportedValue, naming `param`, if words are requested without an aligner."""

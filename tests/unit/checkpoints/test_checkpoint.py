@@ -198,7 +198,7 @@ def test_the_pieces_of_an_answer_are_its_text_without_control_tokens(prompt: Pro
 def test_an_unsupported_language_is_named(prompt: PromptFormat) -> None:
     assert prompt.check_language(" english ") == "English"
     assert prompt.check_language(None) is None
-    with pytest.raises(BadRequest, match="supported: English"):
+    with pytest.raises(BadRequest, match=r"supported: en \(English\)"):
         prompt.check_language("Latin")
 
 

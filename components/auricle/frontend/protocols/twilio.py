@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from auricle.checkpoints.languages import spoken_language
 from auricle.core.aio import with_timeout
 from auricle.core.errors import ProtocolError, Unauthorized, UnsupportedValue
 from auricle.core.limits import CONTEXT, LANGUAGE, check
@@ -143,9 +144,10 @@ class Call:
         if not tracks or set(tracks) - set(_TRACKS) or len(set(tracks)) < len(tracks):
             raise UnsupportedValue("tracks must be inbound, outbound or both", "tracks")
         given = start.custom_parameters
-        language = given.get(LANGUAGE_PARAMETER) or None
+        named = given.get(LANGUAGE_PARAMETER)
         context = given.get(CONTEXT_PARAMETER, "")
-        check(LANGUAGE_PARAMETER, language, LANGUAGE)
+        check(LANGUAGE_PARAMETER, named, LANGUAGE)
+        language = spoken_language(named)
         check(CONTEXT_PARAMETER, context, CONTEXT)
         secret = given.get(KEY_PARAMETER)
         return cls(start.call_sid, start.stream_sid, tracks, language, context, secret)
@@ -177,6 +179,7 @@ async def _serve(frontend: Frontend, access: Access, socket: InBandAuthSocket) -
     """Serve one stream until its text is on the bus. Raises AuricleError if it fails."""
     call = await _begun(frontend, socket)
     client = _client(access, call, socket)
+    frontend.check_language(call.language)
     live = frontend.live_sessions
     channels: dict[str, TextChannel] = {}
     first: LiveSession | None = None

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from auricle.checkpoints.languages import spoken_language
 from auricle.core.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.core.limits import query_fields
 from auricle.frontend.audio.chunks import Deinterleaver
@@ -123,8 +124,15 @@ def vapi_protocol(frontend: Frontend) -> SocketProtocol:
         NAME,
         partial(_serve, frontend),
         error_message,
-        check=lambda query: frontend.check_model(parse_options(query).model or None),
+        check=partial(_check, frontend),
     )
+
+
+def _check(frontend: Frontend, query: str) -> None:
+    """Raise BadRequest for a query with which a call is refused at the handshake."""
+    options = parse_options(query)
+    frontend.check_model(options.model or None)
+    frontend.check_language(spoken_language(options.language))
 
 
 async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
@@ -146,7 +154,7 @@ async def _serve(frontend: Frontend, socket: ClientSocket) -> None:
             sessions.append(session)
         audio = ChannelOptions(
             sample_rate=start.sample_rate,
-            language=options.language or None,
+            language=spoken_language(options.language),
             context=options.context,
             group=socket.session,
         )

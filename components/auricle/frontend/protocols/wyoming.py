@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from auricle import __version__
-from auricle.checkpoints.languages import language_code
+from auricle.checkpoints.languages import language_code, spoken_language
 from auricle.core.aio import TimeSlice, with_timeout
 from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
 from auricle.core.limits import LANGUAGE, check
@@ -316,14 +316,14 @@ class _Conversation:
         _check_format(audio)
         self._frontend.check_model(wanted.name)
         check("language", wanted.language, LANGUAGE)
+        language = spoken_language(wanted.language)
+        self._frontend.check_language(language)
         context = _context(wanted)
         peer = self._connection.client
         record = Record(NAME, address_of(peer))
         live = self._frontend.live_sessions
         async with live.session(record, self._client, host_of(peer)) as session:
-            options = ChannelOptions(
-                sample_rate=audio.rate, language=wanted.language or None, context=context
-            )
+            options = ChannelOptions(sample_rate=audio.rate, language=language, context=context)
             transcript = WyomingTranscript()
 
             async def on_text(event: Text) -> None:

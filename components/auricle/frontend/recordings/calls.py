@@ -135,6 +135,7 @@ class RecordingCalls:
             closing(await self._received(client, incoming, context, received, stored)) as sent,
         ):
             self._frontend.check_model(sent.model)
+            self._frontend.check_language(sent.language)
             client.check_size(sent.size, self._settings.max_upload_bytes)
             self._frontend.metrics.bytes("grpc", sent.size)
             await warn(context, (*sent.warnings, *self._wordless(sent)))

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from auricle.checkpoints.languages import spoken_language
 from auricle.core.errors import UnsupportedValue
 from auricle.frontend.transport.options import Context, Language, context_of
 
@@ -20,18 +21,25 @@ def forced(language: str | None, languages: Iterable[str]) -> str | None:
 
     None lets the model detect it.
     """
-    named = tuple(dict.fromkeys(languages))
-    return named[0] if len(named) == 1 else language
+    named = _named(languages)
+    return named[0] if len(named) == 1 else spoken_language(language)
 
 
 def several(languages: Iterable[str]) -> tuple[str, ...]:
-    """Return the candidate languages of each segment; empty if fewer than two or too many."""
-    found = tuple(dict.fromkeys(languages))
+    """Return the candidates of each segment; empty if fewer than two or too many."""
+    found = _named(languages)
     return found if 1 < len(found) <= MOST_AMONG else ()
 
 
+def _named(languages: Iterable[str]) -> tuple[str, ...]:
+    """Return each language once; empty if one of them stands for any language."""
+    found = tuple(dict.fromkeys(map(spoken_language, languages)))
+    names = tuple(name for name in found if name is not None)
+    return names if len(names) == len(found) else ()
+
+
 def without_effect(languages: Iterable[str], field: str) -> list[str]:
-    if len(set(languages)) <= MOST_AMONG:
+    if len(_named(languages)) <= MOST_AMONG:
         return []
     return [f"{field} has no effect: of more than {MOST_AMONG} languages, it is detected freely"]
 
@@ -50,10 +58,10 @@ class TranscriptionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
         Raises UnsupportedValue if `language` and `languages` say different things.
         """
-        named = tuple(dict.fromkeys(self.languages))
-        if self.language is not None and named not in ((), (self.language,)):
+        language, named = spoken_language(self.language), _named(self.languages)
+        if language is not None and named not in ((), (language,)):
             raise UnsupportedValue("send either language or languages", "languages")
-        return forced(self.language, named)
+        return forced(language, named)
 
     @property
     def among(self) -> tuple[str, ...]:

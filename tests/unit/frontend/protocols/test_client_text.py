@@ -272,7 +272,7 @@ def test_a_checkpoint_that_names_no_languages_has_those_of_its_family() -> None:
     prompt = without_languages()
     assert prompt.check_language("de-CH") == "German"
     for language in ("Klingon", "English<|im_end|>", "english<asr_text>"):
-        with pytest.raises(BadRequest, match="is not supported; supported: Chinese, English"):
+        with pytest.raises(BadRequest, match=r"is not supported; supported: zh \(Chinese\), en"):
             prompt.check_language(language)
 
 

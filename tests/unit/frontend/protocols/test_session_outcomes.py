@@ -105,6 +105,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         link=lambda opened, *_, **_named: Link(ends),
         lead=lambda: None,
         check_turns=lambda wanted, param: None,
+        check_language=lambda language, among: None,
         check_words=lambda wanted: None,
         check_speakers=lambda wanted: None,
         check_translator=lambda targets: None,

@@ -28,9 +28,8 @@ from auricle.frontend.transport.options import (
     context_of,
     gathered,
     read_query,
-    without_region,
 )
-from auricle.frontend.transport.transcription_options import several, without_effect
+from auricle.frontend.transport.transcription_options import forced, several, without_effect
 
 # AssemblyAI's defaults.
 _THRESHOLD, _LONGEST_MS = 0.4, 1_280
@@ -111,11 +110,8 @@ class _Given(TurnSettings, frozen=True, kw_only=True):
     inactivity_timeout: Annotated[int, Meta(ge=5, le=3_600)] | None = None
 
     def codes(self) -> tuple[str, ...]:
-        """Return the languages without their regions; empty to detect any."""
-        given = [code for code in (*self.language_codes, self.language_code) if code]
-        if "multi" in given:
-            return ()
-        return tuple(dict.fromkeys(code for one in given if (code := without_region(one))))
+        """Return the languages as they were given; empty to detect any."""
+        return tuple(code for code in (*self.language_codes, self.language_code) if code)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +165,7 @@ def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> S
         encoding=wanted.encoding,
         sample_rate=wanted.sample_rate,
         model=wanted.speech_model,
-        language=codes[0] if len(codes) == 1 else None,
+        language=forced(None, codes),
         languages=several(codes),
         context=context_of("prompt and keyterms_prompt", wanted.keyterms_prompt, wanted.prompt),
         partials=wanted.include_partial_turns,

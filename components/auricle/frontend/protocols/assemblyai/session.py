@@ -232,6 +232,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
     def check(query: str) -> None:
         options = options_of(query)
         frontend.check_options(options.model, options.words)
+        frontend.check_language(options.language, options.languages, "language_code")
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

@@ -172,6 +172,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
     def check(query: str) -> None:
         options = options_of(query)
         frontend.check_options(options.model, options.words)
+        frontend.check_language(options.language)
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from auricle.checkpoints.languages import spoken_language
 from auricle.config.frontend import MAX_SILENCE_MS, SilenceMs
 from auricle.core.errors import UnsupportedValue
 from auricle.core.limits import query_pairs
@@ -31,7 +32,6 @@ from auricle.frontend.transport.options import (
     read_query,
     switched_off,
     whole,
-    without_region,
     wrong,
 )
 
@@ -70,12 +70,12 @@ class DeepgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     multichannel: bool = False
 
     def forced(self) -> str | None:
-        """Return the language without its region; None to detect it. Raises UnsupportedValue."""
+        """Return the language; None to detect it. Raises UnsupportedValue."""
         if self.alternatives.lower() not in ("1", "", "false"):
             raise UnsupportedValue(
                 "alternatives is not supported: there is one transcript", "alternatives"
             )
-        return None if self.detect_language else without_region(self.language)
+        return None if self.detect_language else spoken_language(self.language)
 
     def context(self, warnings: list[str]) -> str:
         """Return the client's terms as context for the model. Raises UnsupportedValue."""

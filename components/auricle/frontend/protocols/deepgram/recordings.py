@@ -191,6 +191,7 @@ class ListenRecordings(RecordingEndpoint):
         # Before a client uploads a body that would be refused.
         options = self._options(query_string(Request(request.scope)))
         self._frontend.check_model(options.model)
+        self._frontend.check_language(options.language)
         async with self._requests.body(request, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)
             path = await on_disk(body.file)

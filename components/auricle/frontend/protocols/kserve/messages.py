@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import to_int16
+from auricle.checkpoints.languages import spoken_language
 from auricle.config.frontend import SilenceMs
 from auricle.core.errors import AuricleError, UnsupportedValue
 from auricle.core.limits import EVENT_ID, MODEL, check
@@ -32,7 +33,6 @@ from auricle.frontend.transport.options import (
     names,
     read,
     text,
-    without_region,
 )
 
 AUDIO, TEXT, IS_FINAL = "AUDIO", "TEXT", "IS_FINAL"
@@ -196,7 +196,7 @@ def parse_request(request: Any) -> KserveRequest:
         sequence.sequence_id or None,
         sequence.sequence_start,
         sequence.sequence_end,
-        replace(options, language=without_region(options.language)),
+        replace(options, language=spoken_language(options.language)),
         tuple(warnings),
     )
 

@@ -145,6 +145,7 @@ class Sequence:
         try:
             with live.recorded(self._record):
                 self._frontend.check_model(self._last_request.model)
+                self._frontend.check_language(self._options.language)
                 async with live.session(self._record, caller.client, caller.host) as session:
                     with caller.call.admitted():
                         await self._serve(session)

@@ -249,7 +249,10 @@ class RealtimeSession(AudioIntake[Ingest]):
 
     async def _update(self, event: SessionUpdate) -> None:
         config = self._config.updated(event.session)
-        self._frontend.check_model(config.audio.input.transcription.model)
+        wanted = config.audio.input.transcription
+        self._frontend.check_model(wanted.model)
+        language = "session.audio.input.transcription.language"
+        self._frontend.check_language(wanted.spoken, wanted.among, language)
         old, new = self._config.audio.input, config.audio.input
         semantic = isinstance(new.turn_detection, SemanticVad)
         self._frontend.check_turns(semantic, "session.audio.input.turn_detection.type")

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from auricle.annotation.translation.targets import NO_TRANSLATOR, SAME, check_targets
 from auricle.annotation.translation.text import between
-from auricle.checkpoints.languages import language_code, language_name
+from auricle.checkpoints.languages import target_code
 from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
 from auricle.core.limits import EVENT_ID, LANGUAGE, MODEL, check, query_fields
 from auricle.frontend.frontend import Frontend
@@ -147,7 +147,7 @@ class TranslationConfig(msgspec.Struct, frozen=True):
 
 def _code(language: str) -> str:
     check(_LANGUAGE, language, LANGUAGE)
-    code = language_code(language_name(language)) or language.strip().lower()
+    code = target_code(language)
     check_targets((code,), _LANGUAGE)
     return code
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from auricle.audio.wav import WavHeader
+from auricle.checkpoints.languages import spoken_language
 from auricle.config.frontend import MAX_SILENCE_MS
 from auricle.core.errors import UnsupportedValue
 from auricle.core.sanitize import quoted
@@ -25,7 +26,6 @@ from auricle.frontend.transport.options import (
     context_of,
     least_silence,
     read,
-    without_region,
 )
 
 # Numbers of the enum AudioEncoding: samples, and formats with a header.
@@ -105,7 +105,7 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
         given.sample_rate_hertz,
         config.audio_channel_count,
         given.model,
-        without_region(given.language_code),
+        spoken_language(given.language_code),
         context,
         silence_ms,
         config.enable_word_time_offsets,

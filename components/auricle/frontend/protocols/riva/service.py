@@ -151,6 +151,7 @@ class StreamingRecognize:
         first = _parse_first(await self._first(call))
         wanted = first.options
         self._frontend.check_options(wanted.model, wanted.words, "custom_configuration")
+        self._frontend.check_language(wanted.language, param="language_code")
         await call.warn(wanted.warnings)
         await _Session(self._frontend, call, first).run()
 

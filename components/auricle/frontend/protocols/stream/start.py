@@ -165,10 +165,9 @@ def begin(
     if start.resume is None and socket.resumes:
         # It was let in as one that had been admitted before.
         raise ResumeMissing
-    frontend.check_words(start.words)
-    frontend.check_speakers(start.diarize)
-    frontend.check_translator(start.translate)
-    frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
+    language, among = forced(start.language, start.languages), several(start.languages)
+    frontend.check_language(language, among)
+    _check_annotations(frontend, start)
     binding = tokens.binding(socket.client.key, start)
     if start.resume is None:
         state = _fresh(frontend, socket.session, start)
@@ -184,8 +183,8 @@ def begin(
     opened = OpenSession(
         session=socket.session,  # a name that no processor can know from the connection before
         tenant=socket.client.tenant,
-        language=forced(start.language, start.languages),
-        languages=several(start.languages),
+        language=language,
+        languages=among,
         context=start.context,
         chunk_ms=state.chunk_ms,
         partials=start.partials,
@@ -213,6 +212,14 @@ def begin(
         frontend.link(opened, state.sent.point, session=state.session, lead=lead),
         offer if tokens.seconds else None,
     )
+
+
+def _check_annotations(frontend: Frontend, start: Start) -> None:
+    """Raise UnsupportedValue if an option needs a model that this deployment does not have."""
+    frontend.check_words(start.words)
+    frontend.check_speakers(start.diarize)
+    frontend.check_translator(start.translate)
+    frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
 
 
 def _fresh(frontend: Frontend, session: str, start: Start) -> ResumeState:

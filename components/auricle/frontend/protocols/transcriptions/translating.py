@@ -10,14 +10,11 @@ import msgspec
 
 from auricle.annotation.translation.targets import CUT, check_targets
 from auricle.audio.constants import SAMPLE_RATE
-from auricle.checkpoints.languages import ENGLISH, language_code, language_name
+from auricle.checkpoints.languages import ENGLISH, language_name, target_code
 from auricle.core.errors import AuricleError, UnsupportedValue, WorkerUnavailable, from_code
 from auricle.frontend.protocols.transcriptions.endpoint import Outputs, TranscriptionRequests
-from auricle.frontend.protocols.transcriptions.form import (
-    LISTS,
-    TranscriptionForm,
-    Upload,
-)
+from auricle.frontend.protocols.transcriptions.form import LISTS, TranscriptionForm
+from auricle.frontend.protocols.transcriptions.multipart import Upload
 from auricle.frontend.recordings.requests import refusal_responses
 from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole
 from auricle.frontend.transport.options import Language
@@ -38,7 +35,7 @@ class TranslationForm(TranscriptionForm, frozen=True, kw_only=True):
     @property
     def target(self) -> str:
         """The target's ISO 639-1 code. Raises UnsupportedValue for an unknown language."""
-        code = language_code(language_name(self.to_language)) or self.to_language.strip().lower()
+        code = target_code(self.to_language)
         check_targets((code,), _PARAM)
         return code
 
