@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import itertools
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -39,14 +39,13 @@ _LARGE = 16 * _MIB - 64
 # More than the server permits of one address.
 _CONNECTIONS_PER_SECOND = 110
 _ROUND = 8 * _CONNECTIONS_PER_SECOND // 2  # 8 s
-Attempt = Callable[[Target], Coroutine[Any, Any, str]]
 
 
 async def _during(
     target: Target,
     seconds: float,
     attack: Coroutine[Any, Any, None],
-    attempt: Attempt = newcomer.rejection,
+    attempt: newcomer.Attempt = newcomer.rejection,
     cases: int = 1,
 ) -> Held:
     """Whether newcomers are accepted in time while the attack runs."""
@@ -74,7 +73,7 @@ async def _flood(target: Target, port: str, first: bytes, block: bytes) -> None:
             wire.close(abrupt=True)
 
 
-def _flooding(port: str, attempt: Attempt, first: bytes, *blocks: bytes) -> Attacking:
+def _flooding(port: str, attempt: newcomer.Attempt, first: bytes, *blocks: bytes) -> Attacking:
     """An attack with a flood of each block, one after the other."""
 
     async def attack(target: Target, scale: float) -> Held:

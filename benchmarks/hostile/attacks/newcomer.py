@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import websockets
 
 from auricle.frontend.transport.grpc.frames import PREFACE, FrameKind
@@ -31,6 +34,8 @@ RESPONSIVE_SECONDS = 1.0
 RECORDING_SECONDS = 10.0
 # A client with a key is accepted within this time, also during attacks of others.
 ADMITTED_SECONDS = 2.0
+# Tries to be accepted; returns the reason for a rejection, or an empty text.
+Attempt = Callable[[Target], Coroutine[Any, Any, str]]
 
 
 @dataclass
@@ -143,12 +148,28 @@ def _has_data(received: bytearray) -> bool:
 
 
 async def admitted(
-    target: Target,
-    seconds: float,
-    attempt: Callable[[Target], Awaitable[str]] = rejection,
-    cases: int = 1,
+    target: Target, seconds: float, attempt: Attempt = rejection, cases: int = 1
 ) -> Held:
-    """Connect again and again for that time; each attempt must be accepted within 2 s."""
+    """Connect again and again for that time; each attempt must be accepted within 2 s.
+
+    A process of its own does it, because the attacker's load must not delay it.
+    """
+    arguments = (attempt.__name__, str(seconds), str(cases), msgspec.json.encode(target).decode())
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", __name__, *arguments), stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        said, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise AttackerFailed(f"the newcomer's process ended with {process.returncode}")
+    return msgspec.json.decode(said, type=Held)
+
+
+async def _attempts(target: Target, seconds: float, attempt: Attempt, cases: int) -> Held:
     end, slowest, wrong = time.monotonic() + seconds, 0.0, ""
     while not wrong and time.monotonic() < end:
         began = time.monotonic()
@@ -185,3 +206,15 @@ async def metric(target: Target, name: str) -> float:
         text = (await client.get(f"{target.url}/metrics")).text
     lines = (line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def _main() -> None:
+    name, seconds, cases, target = sys.argv[1:]
+    attempt = {"rejection": rejection, "call_rejection": call_rejection}[name]
+    known = msgspec.json.decode(target, type=Target)
+    found = asyncio.run(_attempts(known, float(seconds), attempt, int(cases)))
+    print(msgspec.json.encode(found).decode())
+
+
+if __name__ == "__main__":
+    _main()

@@ -369,6 +369,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         super().on_response_complete()
         if self._half_closed and not self._is_answering and not self._unfed:
             self.transport.close()
+        # `check_deadlines` does it. A timer would also keep the request's context.
+        self._unset_keepalive_if_required()
         self._rest()
         if wait and not self._ended:
             self.flow.hold(held=True)
@@ -393,8 +395,12 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             self._waits = None
         elif self._in_head:
             self._wait_for(_Wait.HEAD)
+        elif self._in_body:
+            self._wait_for(_Wait.REST)
         else:
-            self._wait_for(_Wait.REST if self._in_body else _Wait.NEXT)
+            if self.cycle is not None:  # an answered request is as large as the connection itself
+                self._served = self.cycle = self.scope = None  # type: ignore[assignment]
+            self._wait_for(_Wait.NEXT)
 
     def _wait_for(self, what: _Wait) -> None:
         seconds = {

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc.aio
 import pytest
 
+from auricle.core.errors import RateLimited
 from auricle.frontend.transport.access.keys import new_key
-from auricle.frontend.transport.connections import ConnectionLimits
+from auricle.frontend.transport.connections import ConnectionLimits, Connections
 from auricle.frontend.transport.grpc import frames, gate
-from auricle.frontend.transport.grpc.frames import FrameKind, frame, reset
+from auricle.frontend.transport.grpc.frames import FrameKind, Http2Reader, frame, reset
 from auricle.frontend.transport.grpc.schema import message
-from auricle.frontend.transport.grpc.streams import UNADMITTED_BYTES
+from auricle.frontend.transport.grpc.streams import UNADMITTED_BYTES, RpcCalls
+from auricle.frontend.transport.slots import NetworkLimit, NetworkRates
 from auricle_testing.http2 import (
     EMPTY_SETTINGS,
     PINGED,
@@ -26,6 +29,7 @@ from auricle_testing.http2 import (
     prefix,
     received,
 )
+from tests.fakes.clock import Clock
 from tests.fakes.doors import event_loop_policy
 from tests.fakes.front import Front
 from tests.fakes.rpc import audio, bearer, calling, ended, first, stream, unary
@@ -245,6 +249,42 @@ async def test_a_flood_of_frames_without_data_ends_the_connection(flood: str) ->
         assert front.connections_ended == ["flood"]
         async with connected(door.port) as (again, _):
             assert await is_closed(again) == b""  # it has to wait
+
+
+async def test_few_bytes_are_received_before_the_library_is_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections: list[gate.GateConnection] = []
+    reached = asyncio.Event()
+    connect = gate.GateConnection._connect
+
+    async def later(connection: gate.GateConnection) -> None:
+        connections.append(connection)
+        await reached.wait()
+        await connect(connection)
+
+    monkeypatch.setattr(gate.GateConnection, "_connect", later)
+    async with served() as door, connected(door.port) as (reader, writer):
+        writer.write(PINGED * 1_000_000)  # 17 MB
+        await until(lambda: bool(connections and connections[0]._rest))
+        await until(lambda: not connections[0]._transport.is_reading())
+        assert len(connections[0]._rest) < MiB
+        reached.set()
+        await is_closed(reader)
+
+
+def test_the_reset_of_a_call_without_an_answer_counts_as_many_frames() -> None:
+    """The library makes the whole call before it sees the reset."""
+    connections = Connections(ConnectionLimits(), Clock())
+    rates = NetworkRates(2_000.0, "frames", Clock())
+    client = cast(Any, SimpleNamespace(client=("10.0.0.1", 1), refused=lambda _error: None))
+    nothing = cast(Any, (lambda _frame: None, lambda _frame: None))
+    waiting = NetworkLimit(512, "calls")
+    calls = RpcCalls(connections, client, MiB, nothing, lambda _: ("x", "1"), rates, waiting)
+    reader = Http2Reader(calls.from_client)
+    begun = [call(stream, "x/y") + reset(stream, 8) for stream in range(1, 601, 2)]
+    with pytest.raises(RateLimited):  # at 600 frames of the 4,000 that are free
+        reader.read(b"".join(begun), 0, [], 1_000)
 
 
 def beginning(path: bytes) -> bytes:

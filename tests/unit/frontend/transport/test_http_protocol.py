@@ -463,6 +463,22 @@ async def test_requests_without_a_key_beyond_their_rate_are_read_later() -> None
             one.close()
 
 
+async def test_an_idle_connection_keeps_nothing_of_its_last_request() -> None:
+    """An answered request is as large as the connection itself, and clients have many."""
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        await connected(door, 1)
+        (connection,) = door.connections._open
+        assert isinstance(connection, HttpProtocol)
+        writer.write(GET)
+        await reader.readuntil(b'"hello"')
+        await until(lambda: not connection._is_answering)
+        kept = (connection.cycle, connection.scope, connection.timeout_keep_alive_task)
+        assert kept == (None, None, None)
+        writer.close()
+
+
 @pytest.mark.parametrize("proxies", [(), ("127.0.0.0/8",)])
 async def test_requests_a_second_are_limited_for_each_address(proxies: tuple[str, ...]) -> None:
     clock, app, door = Clock(), App(), Door(LIMITS)

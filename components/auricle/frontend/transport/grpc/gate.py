@@ -184,8 +184,12 @@ class GateConnection(asyncio.Protocol):
         if self.calls is not None:
             self.calls.close_all()
             self._gate.leave(self)
+            # A flood has many connections: their bytes must not wait for the garbage collector.
+            del self.calls, self._reader, self._answers
+        self._rest = self._rest_of_answers = b""
         if self._library is not None:
             self._library.transport.abort()
+            self._library = None
 
     def check_deadlines(self, now: float) -> None:
         """End a connection that does not begin, or is not read from."""
@@ -212,7 +216,9 @@ class GateConnection(asyncio.Protocol):
         if self.calls is None or self._transport.is_closing():
             return
         self._rest += data
-        if self._next is None:
+        if self._library is None:
+            self._transport.pause_reading()  # uvloop begins to read after `connection_made`
+        elif self._next is None:
             self._read()
 
     def _read(self) -> None:
