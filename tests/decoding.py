@@ -179,6 +179,18 @@ class Attempt:
     def invent_channels(self, _file: BinaryIO) -> Iterator[Output]:
         yield EndOfRecording(0, 1 << 30)
 
+    def end_before_what_was_decoded(self, _file: BinaryIO) -> Iterator[Output]:
+        yield from (DecodedSamples(16_000), EndOfRecording(8_000))
+
+    def warn_with_a_line_break(self, _file: BinaryIO) -> Iterator[Output]:
+        yield EndOfRecording(0, warnings=("a: b\r\nSet-Cookie: c",))
+
+    def warn_at_length(self, _file: BinaryIO) -> Iterator[Output]:
+        yield EndOfRecording(0, warnings=("x" * 301,))
+
+    def warn_often(self, _file: BinaryIO) -> Iterator[Output]:
+        yield EndOfRecording(0, warnings=("x",) * 1_000)
+
     def send_a_part_from_the_future(self, _file: BinaryIO) -> Iterator[Output]:
         yield from (RecordingPart(1 << 62, (1 << 62) + 1, b"\0\0"), EndOfRecording(0))
 

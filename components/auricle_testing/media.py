@@ -75,17 +75,26 @@ def pcm_track(
     )
 
 
-def matroska(tracks: Sequence[bytes], packets: Sequence[bytes], extra: bytes = b"") -> bytes:
-    """Return a file whose packets all belong to track 1."""
+def matroska(
+    tracks: Sequence[bytes],
+    packets: Sequence[bytes],
+    extra: bytes = b"",
+    times: Sequence[int] = (),
+) -> bytes:
+    """Return a file whose packets all belong to track 1, at `times` in ms, by default all at 0."""
     header = element(0x1A45DFA3, element(0x4282, b"matroska") + element(0x4287, b"\x04"))
-    blocks = b"".join(
+    blocks = [
         b"\xa3" + (len(packet) + 4 | 1 << 28).to_bytes(4, "big") + b"\x81\x00\x00\x80" + packet
         for packet in packets
-    )
+    ]
     info = element(0x1549A966, element(0x2AD7B1, (1_000_000).to_bytes(4, "big")))
-    cluster = element(0x1F43B675, element(0xE7, b"\x00") + blocks)
+    # A cluster for each time, or one for all packets.
+    parts = zip(times, blocks, strict=True) if times else [(0, b"".join(blocks))]
+    clusters = b"".join(
+        element(0x1F43B675, element(0xE7, at.to_bytes(8, "big")) + part) for at, part in parts
+    )
     return header + element(
-        0x18538067, info + element(0x1654AE6B, b"".join(tracks)) + extra + cluster
+        0x18538067, info + element(0x1654AE6B, b"".join(tracks)) + extra + clusters
     )
 
 

@@ -7,22 +7,26 @@ their samples, and both are limited.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import io
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, cast
 
 import av
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import soxr
-from av.container import InputContainer
-from av.stream import Discard
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.containers import AudioTrack, open_track
 from auricle.audio.decode import MAX_RATE, MIN_RATE, Float32
+from auricle.audio.demuxing import Demuxing, Loss, time_of
+from auricle.audio.findings import Findings
+from auricle.audio.layout import FilePart, PartOfFile, layout
+from auricle.audio.mixing import Mixer
 from auricle.audio.pcm import Int16, to_int16
+from auricle.audio.timeline import Timeline, TimeStep
 from auricle.core.errors import AudioTooLong, TooCostly, UndecodableAudio
 
 
@@ -79,112 +83,24 @@ class PickedChannel:
         self.count = channels
 
 
-# FFmpeg opens an untrusted recording, with these containers and codecs only. It gets the open
-# file, never a path: many formats (concat, HLS, SDP, ...) refer to other files, which it would
-# read. Other tracks (video, subtitles, cover art, attachments) are neither probed nor passed on.
-
-FORMATS = "WAV, FLAC, MP3, Ogg, MP4/M4A, WebM/MKV, AAC, AIFF, AMR, WMA, AVI, MPEG, AU or CAF"
-# Demuxers of formats that contain their audio, rather than refer to other files.
-_CONTAINERS = "aac,aiff,amr,asf,au,avi,caf,flac,matroska,mov,mp3,mpeg,mpegts,ogg,w64,wav"
-# Decoders of common speech and music formats, by FFmpeg's names.
-CODECS = frozenset(
-    (
-        *("aac", "aac_latm", "ac3", "eac3", "alac", "amrnb", "amrwb", "flac", "gsm", "gsm_ms"),
-        *("mp1", "mp1float", "mp2", "mp2float", "mp3", "mp3float", "opus", "libopus", "speex"),
-        *("vorbis", "wmav1", "wmav2", "wmalossless", "wmapro", "wmavoice"),
-        *("adpcm_ima_qt", "adpcm_ima_wav", "adpcm_ms", "pcm_alaw", "pcm_mulaw", "pcm_f32be"),
-        *("pcm_f32le", "pcm_f64be", "pcm_f64le", "pcm_s8", "pcm_s16be", "pcm_s16le", "pcm_s24be"),
-        *("pcm_s24le", "pcm_s32be", "pcm_s32le", "pcm_u8"),
-    )
-)
-# Samples per channel in one frame: more than any encoder writes, and still allocatable.
-_MAX_FRAME_SAMPLES = 1 << 20
-# Formats whose length FFmpeg estimates from the bit rate of their beginning.
-_ESTIMATED = frozenset({"aac", "mp3", "mpeg", "mpegts"})
-
-
-@dataclass(frozen=True)
-class AudioTrack:
-    """The first audio track of an open container.
-
-    `stated_seconds` is the length in the header; None if it has none.
-    """
-
-    container: InputContainer
-    stream: av.AudioStream
-    stated_seconds: float | None
-
-
-@contextmanager
-def open_track(file: BinaryIO, name: str, max_streams: int) -> Iterator[AudioTrack]:
-    """Open a recording; `file` must stay open while the block runs.
-
-    `name` is the client's file name, for error messages. Raises UndecodableAudio for an unsupported
-    container or codec or a file without audio, TooCostly above `max_streams` tracks, and
-    MemoryError.
-    """
-    try:
-        container = av.open(
-            file,
-            container_options={
-                "format_whitelist": _CONTAINERS,
-                "codec_whitelist": ",".join(sorted(CODECS)),
-                "protocol_whitelist": "",
-            },
-            io_open=_refuse_other_file,
-            metadata_errors="replace",
-        )
-    except MemoryError:
-        raise
-    except (av.error.FFmpegError, OSError):  # OSError: another file, or a seek before 0
-        raise UndecodableAudio(f"{name} is not readable as {FORMATS}") from None
-    with container:
-        if len(container.streams) > max_streams:
-            raise TooCostly(
-                f"{name} has {len(container.streams)} tracks; "
-                f"a recording may have {max_streams} (max_recording_tracks)"
-            )
-        yield _track(container, name)
-
-
-def _track(container: InputContainer, name: str) -> AudioTrack:
-    if not container.streams.audio:
-        raise UndecodableAudio(f"{name} has no audio track")
-    stream = container.streams.audio[0]
-    context = stream.codec_context
-    if context is None or context.codec.name not in CODECS:
-        raise UndecodableAudio(f"{name} has audio of an unsupported codec")
-    context.options = {
-        "codec_whitelist": context.codec.name,
-        "max_samples": str(_MAX_FRAME_SAMPLES),
-    }
-    context.thread_count = 1
-    for other in container.streams:
-        if other is not stream:
-            other.discard = Discard.all
-    stated = None
-    if container.duration and container.format.name not in _ESTIMATED:
-        stated = container.duration / av.time_base
-    return AudioTrack(container, stream, stated)
-
-
-def _refuse_other_file(_url: str, _flags: int, _options: dict[str, str]) -> NoReturn:
-    """FFmpeg's `io_open` callback: reject other files that a recording refers to."""
-    raise PermissionError("a recording must be one file")
-
-
 # Source audio per block: short enough to stop quickly, long enough that C code dominates.
 BLOCK_SECONDS = 10
 MAX_CHANNELS = 32
+# Files that may be joined in one; the bytes of more are reported.
+_MOST_PARTS = 1_000
+# Seconds that a header may state beyond the audio: encoders pad, and headers round.
+_STATED_MORE = 0.3
+# MP3 frames refer to those before them, which a recording that was cut out does not have.
+_SETTLED = 0.5
+# A file whose last packets cannot be read was cut off; more than that was damaged within.
+_END_BYTES, _END_SHARE = 16_384, 0.05
+_MOST_GAPS = 10_000  # each creates a new resampler, too
+# Seconds after an error within which a gap is its result: readers and decoders keep some frames.
+_SUSPECT = 2.0
 # A track may change its sample rate (broadcasts do); each change creates a new resampler.
 _MAX_RATE_CHANGES = 100
 # Packets that are not compared with their audio: tables, headers, silence.
 _FREE_PACKETS = 1_000
-# Factors that scale samples of each type to [-1, 1].
-_SCALES = {
-    **{"u1": np.float32(2.0**-7), "i2": np.float32(2.0**-15), "i4": np.float32(2.0**-31)},
-    **{"i8": np.float32(2.0**-63), "f4": np.float32(1.0), "f8": np.float32(1.0)},
-}
 
 
 class RecordingLimits(msgspec.Struct, frozen=True):
@@ -200,125 +116,245 @@ class RecordingLimits(msgspec.Struct, frozen=True):
     packets_per_second: int = 500
 
 
+@dataclass(frozen=True)
+class Gap:
+    """That many `samples` (16 kHz) of the recording have no audio, possibly none: speech before it
+    and after it is never one utterance."""
+
+    samples: int = 0
+
+
 def read_recording(
-    file: BinaryIO, name: str, limits: RecordingLimits, picked: PickedChannel | None = None
-) -> Iterator[Int16]:
+    file: BinaryIO,
+    name: str,
+    limits: RecordingLimits,
+    picked: PickedChannel | None = None,
+    findings: Findings | None = None,
+) -> Iterator[Int16 | Gap]:
     """Yield the file's audio in blocks of int16, shape (samples,), at 16 kHz.
 
-    Channels are averaged, unless one is `picked`. `name` is the client's file name, for error
-    messages. Raises UndecodableAudio if the file cannot be decoded, AudioTooLong if it is longer
-    than `limits.seconds` (before the first block if the header states the length), and TooCostly
-    beyond another limit.
+    Blocks follow the times of the container: `Gap` stands for the time without audio. Files
+    joined to one are one recording. Channels are averaged, unless one is `picked`; see `Mixer`.
+    `name` is the client's file name, for error messages. `findings` collects the losses.
+
+    Raises UndecodableAudio if the file cannot be decoded, or is damaged and not to be kept;
+    AudioTooLong if it is longer than `limits.seconds` (before the first block if the header states
+    the length), and TooCostly beyond another limit.
     """
-    with open_track(file, name, limits.tracks) as track:
-        decoding = _Decoding(track, name, limits, picked)
-        if track.stated_seconds is not None:
-            decoding.check_length(track.stated_seconds)
-        yield from decoding.blocks()
+    found = layout(file, _MOST_PARTS)
+    decoding = _Decoding(name, limits, picked, Findings() if findings is None else findings)
+    rest = found.rest
+    for number, part in enumerate(found.parts):
+        whole = part.ranges == ((0, file.seek(0, io.SEEK_END)),)
+        opened = file if whole else cast(BinaryIO, PartOfFile(file, part.ranges))
+        opened.seek(0)
+        with ExitStack() as stack:
+            try:
+                track = stack.enter_context(
+                    open_track(opened, name, limits.tracks, part.stated_seconds)
+                )
+            except UndecodableAudio:
+                if not number and (part.missing or found.rest):
+                    raise UndecodableAudio(
+                        f"{name} cannot be opened: the file is cut off or damaged"
+                    ) from None
+                if not number:
+                    raise
+                rest += part.size
+                continue
+            if track.announced_seconds is not None:
+                decoding.check_length(track.announced_seconds)
+            if number:
+                yield Gap()
+            yield from decoding.blocks(track, part)
+    decoding.rest(rest)
+
+
+def filled(blocks: Iterable[Int16 | Gap]) -> Iterator[Int16]:
+    """Yield the blocks, with zeros of at most `BLOCK_SECONDS` at a time for `Gap`."""
+    for block in blocks:
+        if not isinstance(block, Gap):
+            yield block
+            continue
+        for start in range(0, block.samples, BLOCK_SECONDS * SAMPLE_RATE):
+            yield np.zeros(min(block.samples - start, BLOCK_SECONDS * SAMPLE_RATE), np.int16)
 
 
 class _Decoding:
-    """The state of decoding one track."""
+    """The state of decoding a recording, over all files that are joined in it."""
 
     def __init__(
-        self, track: AudioTrack, name: str, limits: RecordingLimits, picked: PickedChannel | None
+        self,
+        name: str,
+        limits: RecordingLimits,
+        picked: PickedChannel | None,
+        findings: Findings,
     ) -> None:
-        self._track = track
         self._picked = picked
+        self._mixer = Mixer(None if picked is None else picked.number)
         self._name = name
         self._limits = limits
+        self._findings = findings
         self._packets = 0
-        self._seconds = 0.0  # decoded, of source audio
-        # (begin, samples) at the current sample rate. Seconds added frame by frame would drift, and
-        # a recording of exactly the maximum length would be too long.
-        self._since = (0.0, 0)
+        self._decoded = 0.0  # seconds of source audio
+        self._seconds = 0.0  # the place in the recording
+        self._samples = 0  # 16 kHz, yielded
+        self._suspect = 0.0  # the place up to which a gap is damage
         self._form = (0, 0)  # sample rate and channels of the last frame
         self._rate_changes = 0
-        self._next_sample: int | None = None
-        self._broken = False  # the last packet could not be decoded
+        self._gaps = 0
 
-    def blocks(self) -> Iterator[Int16]:
-        """Yield 16 kHz audio in blocks of about `BLOCK_SECONDS`."""
+    def blocks(self, track: AudioTrack, part: FilePart) -> Iterator[Int16 | Gap]:
+        """Yield one file's 16 kHz audio in blocks of about `BLOCK_SECONDS`."""
+        begun = self._samples / SAMPLE_RATE
         steady: _SteadyRate | None = None
-        for frame in self._frames():
+        timeline = Timeline(track.origin)
+        demuxing = Demuxing(track)
+        for frame, loss in demuxing.frames(self.count_packet):
+            self.check_form(frame.sample_rate, frame.layout.nb_channels)
             if steady is None or steady.rate != frame.sample_rate:
                 if steady is not None:
-                    yield self._checked(steady.end())
-                steady = _SteadyRate(frame.sample_rate)
-                self._since = (self._seconds, 0)
-            for block in steady.push(self._samples(frame)):
-                yield self._checked(block)
-            begin, samples = self._since
-            self._since = (begin, samples + frame.samples)
-            self._seconds = begin + (samples + frame.samples) / frame.sample_rate
+                    yield self._passed(steady.end())
+                steady = _SteadyRate(frame.sample_rate, self._samples)
+            seconds = frame.samples / frame.sample_rate
+            at = None if self._clock_stopped(track) else time_of(frame)
+            step = timeline.before(at, seconds, self._seconds - begun)
+            if (silent := self._report(step, loss, track)) is not None:
+                yield self._passed(steady.end())
+                # Rounded to the place in the recording, so that errors do not add up.
+                place = round((self._seconds + silent) * SAMPLE_RATE)
+                yield self._gap(place - self._samples)
+                steady = _SteadyRate(frame.sample_rate, self._samples)
+            elif step.kind == "drift":
+                self._findings.drift(step.seconds)
+                zeros = np.zeros(round(step.seconds * steady.rate), np.float32)
+                for block in steady.push(zeros):
+                    yield self._passed(block)
+            for block in steady.push(self._mixed(frame, seconds)):
+                yield self._passed(block)
+            self._decoded += seconds
+            self._seconds = steady.seconds
             self.check_length(self._seconds)
-        if steady is None:
-            raise self._damaged() if self._broken else self._without_audio()
-        yield self._checked(steady.end())
+        if steady is not None:
+            yield self._passed(steady.end())
+        elif begun == 0:
+            raise self._damaged() if demuxing.lost else self._without_audio()
+        if demuxing.lost and part.size - demuxing.end > max(_END_BYTES, part.size * _END_SHARE):
+            self._damage(0.0)
+        self._end(part, track, begun, demuxing.lost)
 
-    def _samples(self, frame: av.AudioFrame) -> Float32:
-        return mono(frame, None if self._picked is None else self._picked.number)
+    def _clock_stopped(self, track: AudioTrack) -> bool:
+        """Whether times are useless: FLAC counts samples of its first rate."""
+        return track.container.format.name == "flac" and self._rate_changes > 1
 
-    def _frames(self) -> Iterator[av.AudioFrame]:
-        """Yield the track's frames with samples, after checking their form.
+    def _mixed(self, frame: av.AudioFrame, seconds: float) -> Float32:
+        samples = self._mixer.mix(frame)
+        if self._mixer.cancelled:
+            self._findings.louder_channel(self._seconds, seconds)
+        return samples
 
-        A recording may be truncated at either end, within a packet. Damage in its middle is an
-        error, since words would be missing from the text without notice.
+    def _report(self, step: TimeStep, loss: Loss, track: AudioTrack) -> float | None:
+        """Report the step before a frame; return the seconds of silence that end an utterance.
+
+        None: nothing ends it. Raises UndecodableAudio for damage that is not to be kept.
         """
-        for packet in self._packets_of_track():
-            try:
-                frames = packet.decode()
-            except MemoryError:
-                raise
-            except av.error.FFmpegError:
-                self._broken = True
-                continue
-            for frame in frames:
-                if not isinstance(frame, av.AudioFrame) or not frame.samples:
-                    continue
-                self._check_form(frame.sample_rate, frame.layout.nb_channels)
-                if (self._broken and self._seconds) or self._has_gap_before(frame):
-                    raise self._damaged()
-                self._broken = False
-                yield frame
+        if step.kind != "none" or loss is Loss.PACKET:
+            self._count_gap()
+        if step.kind == "back":
+            self._findings.back(self._seconds, step.seconds)
+        gap = step.kind == "gap"
+        silent = step.seconds if gap or step.kind == "drift" else 0.0
+        self._check_gap(silent)
+        if loss is not Loss.NONE:
+            self._suspect = self._seconds + _SUSPECT
+        lost = gap and (self._seconds < self._suspect or not track.has_pauses)
+        if self._seconds and (lost or loss is Loss.PACKET):
+            self._damage(silent)
+            return silent
+        if loss is Loss.FAULT and self._seconds > _SETTLED:
+            self._findings.fault(self._seconds)
+        if not gap:
+            return None
+        self._findings.gap(self._seconds, silent)
+        return silent
 
-    def _has_gap_before(self, frame: av.AudioFrame) -> bool:
-        """Whether samples were skipped: FFmpeg silently skips damaged frames of FLAC."""
-        if self._track.container.format.name != "flac" or frame.pts is None:
-            return False
-        if self._rate_changes > 1:  # positions are in samples of the first rate
-            return False
-        expected, self._next_sample = self._next_sample, frame.pts + frame.samples
-        return expected is not None and frame.pts > expected
+    def _damage(self, seconds: float) -> None:
+        """Report damage here, of that length as far as is known. Raises UndecodableAudio."""
+        if not self._findings.keep_damaged:
+            raise self._damaged()
+        self._findings.damage(self._seconds, seconds)
 
-    def _packets_of_track(self) -> Iterator[av.Packet]:
-        try:
-            for packet in self._track.container.demux(self._track.stream):
-                self._packets += 1
-                allowed = _FREE_PACKETS + self._limits.packets_per_second * self._seconds
-                if self._packets > allowed:
-                    raise TooCostly(
-                        f"{self._name} has more than {self._limits.packets_per_second} packets "
-                        "per second of audio (max_recording_packets_per_second)"
-                    )
-                yield packet
-        except MemoryError:
-            raise
-        except (av.error.FFmpegError, OSError):  # OSError: a seek beyond the file
-            raise self._damaged() from None
+    def _end(self, part: FilePart, track: AudioTrack, begun: float, lost: bool) -> None:
+        """Compare the decoded part with what its headers state."""
+        found, length = self._findings, self._seconds - begun
+        if track.choice:
+            found.other(track.choice)
+        stated = track.stated_seconds
+        if part.missing:
+            seconds = length * part.missing / part.size
+            found.missing(f"the file is cut off: about {seconds:.1f} s or more are missing")
+        elif stated is not None and stated - length > _STATED_MORE:
+            found.missing(
+                f"{stated - length:.1f} s are missing: the header states {stated:.1f} s, "
+                f"the recording has {length:.1f} s"
+            )
+        elif lost or part.cut or self._ends_in_error(track):
+            found.missing(f"the file is cut off or damaged at its end, after {self._seconds:.1f} s")
 
-    def _checked(self, block: Float32) -> Int16:
+    def _ends_in_error(self, track: AudioTrack) -> bool:
+        """Whether packets of the end are marked, by a format that marks only damaged ones."""
+        return track.container.format.name == "mpeg" and self._seconds < self._suspect
+
+    def rest(self, size: int) -> None:
+        """Report that `size` bytes follow the recording."""
+        if size:
+            self._findings.missing(
+                f"{size} bytes after the end of the recording at {self._seconds:.1f} s were not "
+                "decoded"
+            )
+
+    def _check_gap(self, seconds: float) -> None:
+        if seconds and self._seconds + seconds > self._limits.seconds:
+            raise AudioTooLong(
+                f"{self._name} has no audio for {seconds:.1f} s at {self._seconds:.1f} s, "
+                f"and is longer than the {self._limits.seconds:g} s a recording may have "
+                "(max_recording_seconds)"
+            )
+
+    def _count_gap(self) -> None:
+        self._gaps += 1
+        if self._gaps > _MOST_GAPS:
+            raise TooCostly(f"{self._name} has more than {_MOST_GAPS} gaps in its times")
+
+    def count_packet(self) -> None:
+        """Raise TooCostly if there are more packets than their audio may have."""
+        self._packets += 1
+        if self._packets > _FREE_PACKETS + self._limits.packets_per_second * self._decoded:
+            raise TooCostly(
+                f"{self._name} has more than {self._limits.packets_per_second} packets "
+                "per second of audio (max_recording_packets_per_second)"
+            )
+
+    def _passed(self, block: Float32) -> Int16:
         if not np.isfinite(block).all():
             raise UndecodableAudio(f"{self._name} contains samples that are not finite numbers")
+        self._samples += len(block)
         return to_int16(block)
 
+    def _gap(self, samples: int) -> Gap:
+        self._samples += max(0, samples)
+        return Gap(max(0, samples))
+
     def _damaged(self) -> UndecodableAudio:
-        return UndecodableAudio(f"{self._name} is damaged {self._seconds:.1f} s after its start")
+        return UndecodableAudio(
+            f"{self._name} is damaged {self._seconds:.1f} s after its start; with on_damage keep "
+            "the rest is transcribed"
+        )
 
     def _without_audio(self) -> UndecodableAudio:
         return UndecodableAudio(f"{self._name} contains no audio")
 
-    def _check_form(self, rate: int, channels: int) -> None:
+    def check_form(self, rate: int, channels: int) -> None:
         if self._form == (rate, channels):
             return
         if not MIN_RATE <= rate <= MAX_RATE:
@@ -357,32 +393,26 @@ class _Decoding:
 class _SteadyRate:
     """Resamples a stretch of audio of one sample rate, in Hz, to 16 kHz."""
 
-    def __init__(self, rate: int) -> None:
+    def __init__(self, rate: int, start: int) -> None:
+        """The stretch begins at sample `start` (16 kHz) of the recording."""
         self.rate = rate
+        self._start = start / SAMPLE_RATE
+        # Seconds added frame by frame would drift, and a recording of exactly the maximum length
+        # would be too long.
+        self._taken = 0
         self._waiting = Blocks(BLOCK_SECONDS * rate)
         self._resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32")
 
+    @property
+    def seconds(self) -> float:
+        """The place in the recording where the next sample belongs."""
+        return self._start + self._taken / self.rate
+
     def push(self, samples: Float32) -> Iterator[Float32]:
+        self._taken += len(samples)
         for block in self._waiting.push(samples):
             yield self._resampler.resample_chunk(block)
 
     def end(self) -> Float32:
         end: Float32 = self._resampler.resample_chunk(self._waiting.rest(), last=True)
         return end
-
-
-def mono(frame: av.AudioFrame, channel: int | None = None) -> Float32:
-    """Return a frame's samples, float32 (samples,) in [-1, 1]: one channel, or their mean."""
-    samples: npt.NDArray[Any] = frame.to_ndarray()
-    if channel is not None:
-        planar = frame.format.is_planar
-        planes = samples if planar else samples.reshape(-1, frame.layout.nb_channels).T
-        mean = planes[channel].astype(np.float32)
-    elif frame.format.is_planar:
-        mean = samples.mean(axis=0, dtype=np.float32)
-    else:
-        mean = samples.reshape(-1, frame.layout.nb_channels).mean(axis=1, dtype=np.float32)
-    if samples.dtype == np.uint8:
-        mean -= np.float32(128.0)
-    scaled: Float32 = mean * _SCALES[samples.dtype.str[1:]]
-    return scaled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypedDict, Unpack
 
@@ -9,7 +10,10 @@ import click
 
 from auricle.cli.common import Command, api_key, api_key_file, ending, run
 
+INCOMPLETE = 3
+
 if TYPE_CHECKING:
+    from auricle.audio.findings import OnDamage
     from auricle.client.display import Format
 
 
@@ -20,6 +24,7 @@ class _Unchanged(TypedDict):
     context: str
     report: Path | None
     translate: str | None
+    on_damage: OnDamage
 
 
 @click.command(
@@ -34,6 +39,7 @@ class _Unchanged(TypedDict):
         "auricle transcribe talk.mp3 --report talk.html --translate es",
         "auricle transcribe --mic",
     ),
+    exits={INCOMPLETE: "transcribed, but a part of the file is missing; see standard error"},
 )
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option("--mic", is_flag=True, help="transcribe the microphone instead, until Ctrl-C")
@@ -70,6 +76,13 @@ class _Unchanged(TypedDict):
     help="also write a web page with waveform, text by time and playback, and if available "
     "speakers, times and confidence of words, and the translation",
 )
+@click.option(
+    "--on-damage",
+    type=click.Choice(["reject", "keep"]),
+    default="reject",
+    show_default=True,
+    help="whether a file that is damaged within is refused, or transcribed as far as possible",
+)
 @api_key_file
 def transcribe(
     file: Path | None,
@@ -101,7 +114,8 @@ def transcribe(
         languages=tuple(name.strip() for name in language.split(",") if name.strip()),
         **options,
     )
-    run(lambda: work(transcription, api_key(api_key_file)))
+    if not run(lambda: work(transcription, api_key(api_key_file))):
+        sys.exit(INCOMPLETE)
 
 
 @click.command(

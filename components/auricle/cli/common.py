@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -53,6 +53,7 @@ def complete_override(
     ]
 
 
+T = TypeVar("T")
 FAILED = 1
 USAGE_ERROR = 2
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -133,7 +134,7 @@ def ending(status: int = FAILED) -> Iterator[None]:
         sys.exit(INTERRUPTED)
 
 
-def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a command in a new event loop, within `ending`."""
+def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a command in a new event loop, within `ending`, and return its result."""
     with ending():
-        asyncio.run(work())
+        return asyncio.run(work())

@@ -43,12 +43,16 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """The text of a recording of `duration` seconds, with the language of most segments."""
+    """The text of a recording of `duration` seconds, with the language of most segments.
+
+    `warnings` name, among others, missing audio.
+    """
 
     text: str
     language: str
     duration: float
     segments: tuple[Segment, ...]
+    warnings: tuple[str, ...] = ()
 
 
 async def transcribe_recording(
@@ -75,6 +79,8 @@ async def _transcribe(
         form["languages[]"] = list(languages)
     if prompt := options.get("prompt"):
         form["prompt"] = prompt
+    if on_damage := options.get("on_damage"):
+        form["on_damage"] = on_damage
     try:
         with file.open("rb") as opened:  # httpx reads it piece by piece
             response = await client.post(

@@ -49,12 +49,14 @@ class StreamOptions(TypedDict, total=False):
 class TranscribeOptions(TypedDict, total=False):
     """Options of a recording's transcription, all optional.
 
-    `model` is by default the served one. Each segment is in one of `languages`. `timeout_seconds`
-    (an hour) is the deadline of the answer.
+    `model` is by default the served one. Each segment is in one of `languages`. With `on_damage`
+    "keep" a recording that is damaged within is transcribed as far as it can be decoded, with
+    warnings; by default it is an error. `timeout_seconds` (an hour) is the deadline of the answer.
     """
 
     model: str
     language: str | None
     languages: Sequence[str]
     prompt: str
+    on_damage: Literal["reject", "keep"]
     timeout_seconds: float

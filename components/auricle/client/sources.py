@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import queue
 import threading
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.findings import Findings
 from auricle.audio.pcm import Int16, to_int16
 from auricle.core.errors import BadRequest
 
@@ -25,6 +26,8 @@ Pcm = bytes | bytearray | memoryview | npt.NDArray[Any]
 Source = str | os.PathLike[str] | Pcm | Iterable[Pcm] | AsyncIterable[Pcm]
 T = TypeVar("T")
 _SAMPLE_BYTES = 2
+# The time of a file, which silence fills up where it has no audio.
+_MOST_SECONDS = 48 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -73,25 +76,34 @@ def _rate_of(source: object) -> int:
     return int(getattr(source, "sample_rate", SAMPLE_RATE))
 
 
-def file_blocks(file: Path) -> Iterator[Int16]:
+def file_blocks(file: Path, findings: Findings | None = None) -> Iterator[Int16]:
     """Return the 16 kHz mono blocks of a file in any format that the server accepts; they block.
 
-    Raises BadRequest if the file does not exist; the blocks do if it cannot be read or decoded.
+    `findings` collects the losses; without it Python's warnings report them. Raises BadRequest
+    if the file does not exist; the blocks do if it cannot be read or decoded.
     """
     if not file.is_file():
         raise BadRequest(f"no such audio file: {file}")
-    return _decoded(file)
+    return _decoded(file, findings)
 
 
-def _decoded(file: Path) -> Iterator[Int16]:
+def _decoded(file: Path, findings: Findings | None) -> Iterator[Int16]:
     # The import of PyAV is slow, and only files need it.
-    from auricle.audio.recording import RecordingLimits, read_recording
+    from auricle.audio.recording import RecordingLimits, filled, read_recording
 
+    found = Findings() if findings is None else findings
+    samples = 0
     try:
         with file.open("rb") as opened:
-            yield from read_recording(opened, file.name, RecordingLimits(seconds=math.inf))
+            limits = RecordingLimits(seconds=_MOST_SECONDS)
+            for block in filled(read_recording(opened, file.name, limits, findings=found)):
+                samples += len(block)
+                yield block
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
+    if findings is None:
+        for text in found.warnings(samples / SAMPLE_RATE):
+            warnings.warn(f"{file.name}: {text}", RuntimeWarning, stacklevel=2)
 
 
 async def _once(pcm: Pcm) -> AsyncGenerator[Pcm, None]:

@@ -15,6 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.findings import Findings, OnDamage
 from auricle.audio.pcm import Int16
 from auricle.client.client import DEFAULT_URL, Client
 from auricle.client.display import Format, LiveText, TranscriptFormatter
@@ -31,7 +32,8 @@ class TranscribeRequest:
 
     `url` names a server, or several separated by commas; None selects the one at the default
     address, or starts one. Each segment is in one of `languages`; empty permits any. With
-    `translate`, an ISO 639-1 code, the text is shown in that language.
+    `translate`, an ISO 639-1 code, the text is shown in that language. `on_damage`: whether a file
+    that is damaged within is an error, or is transcribed as far as it can be decoded.
     """
 
     file: Path | None
@@ -42,10 +44,13 @@ class TranscribeRequest:
     context: str = ""
     report: Path | None = None
     translate: str | None = None
+    on_damage: OnDamage = "reject"
 
 
-async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> None:
+async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> bool:
     """Print the transcript, or its events as JSON; write a report if requested.
+
+    Return whether the file is complete. Standard error has a line on each loss.
 
     Raises BadRequest for an unusable file, microphone or report, and AuricleError if the server
     cannot be started, rejects the session or fails.
@@ -53,8 +58,11 @@ async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> N
     # With JSON and subtitles, standard output has nothing else; the rest goes to standard error.
     quiet = transcription.format != "txt"
     console = Console(stderr=quiet)
+    findings = Findings(keep_damaged=transcription.on_damage == "keep")
     with console.status("reading the recording"):  # nothing without a terminal
-        source = await asyncio.to_thread(_source, transcription)
+        source = await asyncio.to_thread(_source, transcription, findings)
+    for warning in findings.warnings(_seconds(source) or 0.0):
+        _warn(warning)
     segments = ReportSegments()
     formatter = TranscriptFormatter(transcription.translate, _warn)
     async with _server(transcription.url, console, quiet=quiet) as server:
@@ -75,6 +83,7 @@ async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> N
             await asyncio.to_thread(
                 write_report, transcription.report, name, _samples(source), segments.segments()
             )
+    return not findings.incomplete
 
 
 def _warn(line: str) -> None:
@@ -91,8 +100,7 @@ async def _follow(
 ) -> None:
     """Show a session's events, and collect them in `segments`."""
     live = transcription.live or isinstance(source, _Recorded)
-    seconds = None if isinstance(source, _Recorded) else len(source) / SAMPLE_RATE
-    with LiveText(console, seconds) as display:
+    with LiveText(console, _seconds(source)) as display:
         options = StreamOptions(
             live=live,
             partials=live,
@@ -135,7 +143,7 @@ class _Recorded:
             yield packet
 
 
-def _source(transcription: TranscribeRequest) -> Int16 | _Recorded:
+def _source(transcription: TranscribeRequest, findings: Findings) -> Int16 | _Recorded:
     """Return the 16 kHz mono samples of the file, or the microphone.
 
     Raises BadRequest if the file cannot be used, or the report not written.
@@ -144,10 +152,14 @@ def _source(transcription: TranscribeRequest) -> Int16 | _Recorded:
         if transcription.report is not None:
             check_report(transcription.report, 0.0)
         return _Recorded(keep=transcription.report is not None)
-    samples = np.concatenate(list(file_blocks(transcription.file)))
+    samples = np.concatenate(list(file_blocks(transcription.file, findings)))
     if transcription.report is not None:
         check_report(transcription.report, len(samples) / SAMPLE_RATE)
     return samples
+
+
+def _seconds(source: Int16 | _Recorded) -> float | None:
+    return None if isinstance(source, _Recorded) else len(source) / SAMPLE_RATE
 
 
 def _samples(source: Int16 | _Recorded) -> Int16:

@@ -20,6 +20,7 @@ from auricle.frontend.recordings.transcriber import (
     Recording,
     RecordingSegment,
     RecordingTranscriber,
+    Whole,
 )
 from auricle.frontend.recordings.uploads import storing
 from auricle.frontend.transport.access.gate import Access
@@ -138,7 +139,6 @@ class RecordingCalls:
             self._frontend.check_language(sent.language)
             client.check_size(sent.size, self._settings.max_upload_bytes)
             self._frontend.metrics.bytes("grpc", sent.size)
-            await warn(context, (*sent.warnings, *self._wordless(sent)))
             recording = Recording(
                 path=sent.path,
                 name="the audio",
@@ -150,16 +150,19 @@ class RecordingCalls:
             )
             self._check_room()
             self._in_work += 1
+            segments: list[RecordingSegment] = []
+            missing: tuple[str, ...] = ()
             try:
                 outputs = charged(self._transcriber, recording, record, client, incoming.host)
                 async with aclosing(outputs) as texts:
-                    segments = [
-                        output
-                        async for output in texts
-                        if isinstance(output, RecordingSegment) and output.text
-                    ]
+                    async for output in texts:
+                        if isinstance(output, Whole):
+                            missing = output.warnings
+                        elif output.text:
+                            segments.append(output)
             finally:
                 self._in_work -= 1
+            await warn(context, (*sent.warnings, *self._wordless(sent), *missing))
             return sent.answer(segments)
 
     async def _received(

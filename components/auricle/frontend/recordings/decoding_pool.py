@@ -56,6 +56,8 @@ _DECODER = msgspec.msgpack.Decoder(Message)
 _SAMPLE_BYTES = 2
 _OVERHEAD_BYTES = 4096  # of a message without its audio
 _MAX_MESSAGE_CHARACTERS = 1_000
+_MOST_WARNINGS = 32
+_MOST_WARNING_CHARACTERS = 300
 _REPORTED = {kind.code for kind in (AudioTooLong, TooCostly, UndecodableAudio)}
 
 
@@ -96,12 +98,19 @@ class DecodingOutput:
             case DecodedSamples(samples=samples):
                 self._decoded += samples
                 return samples >= 0 and self._decoded <= self._most_samples
-            case EndOfRecording(samples=samples, channels=channels):
-                return samples == self._decoded and 1 <= channels <= self._most_channels
+            case EndOfRecording(samples=samples, channels=channels, warnings=warnings):
+                whole = max(self._decoded, self._end) <= samples <= self._most_samples
+                said = len(warnings) <= _MOST_WARNINGS and all(map(_is_warning, warnings))
+                return whole and said and 1 <= channels <= self._most_channels
             case DecodingFailed(code=code):
                 return code in _REPORTED
             case Confined():
                 return True
+
+
+def _is_warning(text: str) -> bool:
+    """Whether a text can be sent as a warning, in a header too."""
+    return len(text) <= _MOST_WARNING_CHARACTERS and text.isascii() and text.isprintable()
 
 
 class PreparedProcess:

@@ -21,8 +21,10 @@ import av
 import msgspec
 import numpy as np
 
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.findings import Findings
 from auricle.audio.pcm import Int16
-from auricle.audio.recording import PickedChannel, RecordingLimits, read_recording
+from auricle.audio.recording import Gap, PickedChannel, RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
 from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
 from auricle.core.errors import AuricleError, TooCostly, UndecodableAudio
@@ -48,7 +50,8 @@ class DecodingJob(msgspec.Struct, frozen=True):
     """One recording to decode, with its limits.
 
     `name` is the client's file name. Without `endpointing` all audio counts as speech. Without
-    `channel` all channels are mixed; with it the recording may have `most_channels`.
+    `channel` all channels are mixed; with it the recording may have `most_channels`. With
+    `keep_damaged` damage is a warning.
     """
 
     name: str
@@ -58,6 +61,7 @@ class DecodingJob(msgspec.Struct, frozen=True):
     endpointing: EndpointingOptions | None
     channel: int | None = None
     most_channels: int = 1
+    keep_damaged: bool = False
 
 
 class Confined(msgspec.Struct, frozen=True, tag=True):
@@ -70,13 +74,15 @@ class Confined(msgspec.Struct, frozen=True, tag=True):
 
 
 class EndOfRecording(msgspec.Struct, frozen=True, tag=True):
-    """Follows the last part: the recording has `samples` (16 kHz), silence included.
+    """Follows the last part: the recording has `samples` (16 kHz), with the time without audio.
 
-    `channels` is their number, if the job has a `channel`.
+    `channels` is their number, if the job has a `channel`. `warnings` name missing audio: see
+    `Findings`.
     """
 
     samples: int
     channels: int = 1
+    warnings: tuple[str, ...] = ()
 
 
 class DecodingFailed(msgspec.Struct, frozen=True, tag=True):
@@ -155,35 +161,52 @@ class RecordingDecoder:
         gate, cutter = _Gate(job.endpointing, self._model), PartCutter(job.segments)
         channel = job.channel
         picked = None if channel is None else PickedChannel(channel, job.most_channels)
-        samples = 0
-        for pcm in read_recording(file, job.name, job.recording, picked):
-            samples += len(pcm)
-            yield DecodedSamples(len(pcm))
-            yield from cutter.push(gate.push(pcm))
-        yield from cutter.push(gate.finish())
+        findings = Findings(keep_damaged=job.keep_damaged)
+        for block in read_recording(file, job.name, job.recording, picked, findings):
+            if isinstance(block, Gap):
+                yield from cutter.push(gate.skip(block.samples))
+                continue
+            yield DecodedSamples(len(block))
+            yield from cutter.push(gate.push(block))
+        yield from cutter.push(gate.skip(0))
         yield from cutter.finish()
-        yield EndOfRecording(samples, 1 if picked is None else picked.count)
+        channels = 1 if picked is None else picked.count
+        yield EndOfRecording(gate.samples, channels, findings.warnings(gate.samples / SAMPLE_RATE))
 
 
 class _Gate:
-    """Voice activity detection and endpointing of one recording."""
+    """Voice activity detection and endpointing of one recording.
+
+    `samples` is the number of those passed or skipped so far.
+    """
 
     def __init__(self, options: EndpointingOptions | None, model: VoiceActivitySequence) -> None:
-        self._samples = 0
-        self._gate = None if options is None else Endpointer(options)
-        self._voice = VoiceState()
+        self.samples = 0
+        self._options = options
         self._model = model
+        self._begin()
+
+    def _begin(self) -> None:
+        options = self._options
+        self._gate = None if options is None else Endpointer(options, self.samples)
+        self._voice = VoiceState()
 
     def push(self, pcm: Int16) -> list[AudioEvent]:
+        start = self.samples
+        self.samples += len(pcm)
         if self._gate is None:
-            chunk = AudioChunk(self._samples, pcm)
-            self._samples = chunk.end
-            return [chunk]
+            return [AudioChunk(start, pcm)]
         frames = self._voice.frames(pcm)
         return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
 
-    def finish(self) -> list[AudioEvent]:
+    def skip(self, samples: int) -> list[AudioEvent]:
+        """End speech here, and skip `samples` without audio, which cost nothing."""
+        events: list[AudioEvent] = []
         if self._gate is None:
-            return []
-        frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-        return self._gate.finish(self._model.probabilities(self._voice, frames).tolist())
+            events.append(AudioChunk(self.samples, np.zeros(0, np.int16), "endpoint"))
+        else:
+            frames = self._voice.frames(np.zeros(0, np.int16), last=True)
+            events += self._gate.finish(self._model.probabilities(self._voice, frames).tolist())
+        self.samples += samples
+        self._begin()
+        return events

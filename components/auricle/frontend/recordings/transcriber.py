@@ -110,7 +110,8 @@ class Recording:
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` words with
     the times of decodes, with `translate`, an ISO 639-1 code, their translation, with `diarize`
     their speakers. With `languages` each segment is in one of them, with `to_english` its text is
-    the speech model's translation.
+    the speech model's translation. With `keep_damaged` a damaged recording is transcribed as far as
+    it can be decoded.
     """
 
     path: Path
@@ -130,6 +131,7 @@ class Recording:
     to_english: bool = False
     languages: tuple[str, ...] = ()
     diarize: bool = False
+    keep_damaged: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,9 @@ class RecordingSegment:
 
 @dataclass(frozen=True)
 class DecodedSeconds:
-    """Further `seconds` of the recording were decoded, silence included; for a tenant's budget.
+    """Further `seconds` of audio were decoded, silence included; for a tenant's budget.
+
+    Time in which the container has no audio does not count.
 
     It comes as soon as they are decoded, even if the recording fails later.
     """
@@ -167,13 +171,14 @@ class DecodedSeconds:
 
 @dataclass(frozen=True)
 class Whole:
-    """Follows the last segment: the recording's duration, silence included.
+    """Follows the last segment: the recording's duration, with the time without audio.
 
-    `channels` is their number, if the recording has a `channel`.
+    `channels` is their number, if the recording has a `channel`. `warnings` name missing audio.
     """
 
     seconds: float
     channels: int = 1
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -244,7 +249,8 @@ class RecordingTranscriber:
                     if following is not None and following.done():
                         output, following = following.result(), None
                         if isinstance(output, EndOfRecording):
-                            whole = Whole(output.samples / SAMPLE_RATE, output.channels)
+                            seconds = output.samples / SAMPLE_RATE
+                            whole = Whole(seconds, output.channels, output.warnings)
                         elif isinstance(output, DecodedSamples):
                             yield DecodedSeconds(output.samples / SAMPLE_RATE)
                         else:
@@ -280,6 +286,7 @@ class RecordingTranscriber:
             endpointing=recording.endpointing,
             channel=recording.channel,
             most_channels=settings.max_channels,
+            keep_damaged=recording.keep_damaged,
         )
 
     async def _part(

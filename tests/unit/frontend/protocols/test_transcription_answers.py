@@ -49,6 +49,18 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[RecordingSegment]:
     return segments
 
 
+@pytest.fixture
+def missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recording whose end is missing."""
+
+    async def transcribe(*_: object) -> AsyncGenerator[RecordingSegment | Whole, None]:
+        yield SPOKEN[0]
+        yield Whole(2.0, warnings=(CUT,))
+
+    where = "auricle.frontend.recordings.transcriber.RecordingTranscriber.transcribe"
+    monkeypatch.setattr(where, transcribe)
+
+
 def events(body: str) -> list[Any]:
     assert body.endswith("\n\n")
     lines = [event.removeprefix("data: ") for event in body.removesuffix("\n\n").split("\n\n")]
@@ -107,6 +119,30 @@ async def test_every_answer_says_it_in_a_header_and_only_then(form: str, stream:
     assert "warnings" not in silent.text
     assert told.headers["auricle-warnings"] == "temperature has no effect: decoding is greedy"
     assert ("warnings" in told.text) == (form.endswith("json") or stream == "true")
+
+
+CUT = "the file is cut off: about 8.0 s or more are missing"
+
+
+@pytest.mark.usefixtures("missing")
+@pytest.mark.parametrize("form", ["json", "verbose_json", "text", "srt", "vtt"])
+async def test_every_answer_tells_what_is_missing_from_the_recording(form: str) -> None:
+    front = Front()
+    async with asyncio.timeout(60), front.serving():
+        answer = await front.post(response_format=form)
+    assert answer.headers["auricle-warnings"] == CUT
+    if form.endswith("json"):
+        assert answer.json()["warnings"] == [CUT]
+
+
+@pytest.mark.usefixtures("missing")
+async def test_a_stream_tells_what_is_missing_at_its_end() -> None:
+    front = Front()
+    async with asyncio.timeout(60), front.serving():
+        *_, done = events((await front.post(stream="true")).text)
+        chunks = events((await front.post(stream="true", stream_include_usage="false")).text)
+    assert done["warnings"] == [CUT]
+    assert chunks[-2]["warnings"] == [CUT]
 
 
 @pytest.mark.usefixtures("said")

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 
 from auricle.core.errors import UndecodableAudio
+from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
 from auricle.frontend.recordings.decoding_process import (
     DecodingJob,
@@ -22,8 +23,9 @@ from auricle.frontend.recordings.decoding_process import (
 )
 from auricle.frontend.recordings.parts import DecodedSamples, RecordingPart
 from auricle_testing import recordings
+from auricle_testing.containers import encoded, spoiled
 from auricle_testing.server import eventually
-from tests.decoding import collect, job, started
+from tests.decoding import VAD, collect, job, started
 
 pytestmark = pytest.mark.unit
 
@@ -48,6 +50,34 @@ def test_without_endpointing_everything_is_speech() -> None:
     *outputs, end = in_place(job(endpointing=None), recordings.path("kitchen"))
     assert isinstance(end, EndOfRecording)
     assert pcm_samples(outputs) == end.samples
+
+
+@pytest.mark.parametrize("endpointing", [VAD, None])
+def test_speech_before_and_after_a_gap_has_its_times_and_the_gap_costs_nothing(
+    tmp_path: Path, endpointing: EndpointingOptions | None
+) -> None:
+    path = tmp_path / "paused.webm"
+    spoken = recordings.samples("hello")
+    path.write_bytes(encoded("webm", [(0.0, spoken), (30.0, spoken)]))
+    *outputs, end = in_place(job(endpointing=endpointing), path)
+    parts = [output for output in outputs if isinstance(output, RecordingPart)]
+    assert any(part.start >= 30 * 16_000 - 100 for part in parts)
+    assert not any(part.start < 20 * 16_000 < part.end for part in parts)
+    decoded = sum(o.samples for o in outputs if isinstance(o, DecodedSamples))
+    assert decoded == pytest.approx(2 * len(spoken), abs=1_000)
+    assert isinstance(end, EndOfRecording)
+    assert end.samples == pytest.approx(30 * 16_000 + len(spoken), abs=1_000)
+    assert len(end.warnings) == 1
+
+
+def test_no_part_runs_across_damage(tmp_path: Path) -> None:
+    """The words on its two sides would form wrong ones."""
+    path = tmp_path / "damaged.mp3"
+    spoken = np.concatenate([recordings.samples("hello")] * 3)
+    path.write_bytes(spoiled(encoded("mp3", [(0.0, spoken)]), "hole"))
+    damaged = job(endpointing=None, keep_damaged=True)
+    first, second = (o for o in in_place(damaged, path) if isinstance(o, RecordingPart))
+    assert first.end == second.start == pytest.approx(len(spoken) // 2, abs=16_000)
 
 
 def test_silence_is_decoded_too(tmp_path: Path) -> None:

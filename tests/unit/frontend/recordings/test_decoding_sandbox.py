@@ -61,7 +61,8 @@ async def test_a_decoder_cannot_write_into_the_log(capfd: pytest.CaptureFixture[
     "name",
     [
         *("decode_less_than_nothing", "decode_more_than_may_be", "end_where_it_did_not"),
-        "invent_channels",
+        *("invent_channels", "end_before_what_was_decoded", "warn_with_a_line_break"),
+        *("warn_at_length", "warn_often"),
         *("send_a_part_from_the_future", "send_parts_backwards", "send_half_a_sample"),
         *("send_too_large_a_part", "send_another_type", "die"),
     ],

@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from auricle.audio.findings import OnDamage
 from auricle.checkpoints.languages import spoken_language
 from auricle.config.frontend import MAX_SILENCE_MS, SilenceMs
 from auricle.core.errors import UnsupportedValue
@@ -210,6 +211,7 @@ class _Given(DeepgramOptions, frozen=True, kw_only=True):
     utterances: bool = False
     diarize: bool = False
     diarize_model: str = ""
+    on_damage: OnDamage = "reject"
 
 
 @dataclass(frozen=True)
@@ -218,7 +220,7 @@ class RecordingOptions:
 
     `says_language`: the answer names the language that was detected. `utterances`: it also has each
     segment separately. `multichannel`: each channel has a transcript of its own. `diarize`: the
-    answer names speakers.
+    answer names speakers. `keep_damaged`: a damaged recording is transcribed as far as possible.
     """
 
     model: str | None = None
@@ -228,6 +230,7 @@ class RecordingOptions:
     utterances: bool = False
     multichannel: bool = False
     diarize: bool = False
+    keep_damaged: bool = False
     warnings: tuple[str, ...] = ()
 
 
@@ -247,5 +250,6 @@ def parse_recording_options(query: str) -> RecordingOptions:
         given.utterances,
         given.multichannel,
         given.diarize if switched_off(named) else True,
+        given.on_damage == "keep",
         (*warnings, *idle),
     )

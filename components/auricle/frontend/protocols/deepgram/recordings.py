@@ -80,6 +80,7 @@ def answer(
         "model_info": {model: model_info(model)},
         "warnings": [
             *options.warnings,
+            *channels[0].whole.warnings,
             *missing_words(one.words for channel in channels for one in channel.segments),
             *missing_speakers(one.speakers for channel in channels for one in channel.segments),
         ],
@@ -233,6 +234,7 @@ class ListenRecordings(RecordingEndpoint):
             words=settings.align_model is not None,
             grid_words=True,
             diarize=options.diarize,
+            keep_damaged=options.keep_damaged,
         )
         segments: list[RecordingSegment] = []
         whole = Whole(0.0)
@@ -263,6 +265,7 @@ _QUERY: dict[str, tuple[str, dict[str, Any]]] = {
     "utterances": ("also list each segment separately", {"enum": ["true", "false"]}),
     "diarize": ("name the speakers, where they are known", {"enum": ["true", "false"]}),
     "diarize_model": ("as diarize; there is one model", {"enum": ["latest", "v1", "v2"]}),
+    "on_damage": ("`keep`: transcribe what can be decoded", {"enum": ["reject", "keep"]}),
     "multichannel": ("transcribe each channel separately", {"enum": ["true", "false"]}),
 }
 _ERROR = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from auricle.frontend.recordings.requests import RecordingEndpoint, RecordingReq
 from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole, by_speaker
 from auricle.frontend.transport.request_errors import error_body
 
-# Header that names the fields without effect.
+# Header that names the fields without effect, and missing audio.
 _WARNINGS = "Auricle-Warnings"
 Outputs = AsyncGenerator[RecordingSegment | Whole, None]
 
@@ -52,9 +52,10 @@ class _Events:
             gap = ""
         return events
 
-    def done(self, seconds: float) -> bytes:
-        whole = TimedTranscript(self._segments, seconds)
-        done = {"type": "transcript.text.done", "text": whole.text, "usage": formats.usage(seconds)}
+    def done(self, end: Whole) -> bytes:
+        whole = TimedTranscript(self._segments, end.seconds, end.warnings)
+        usage = formats.usage(end.seconds)
+        done = {"type": "transcript.text.done", "text": whole.text, "usage": usage}
         warnings = _in_body(_warnings(self._request, whole))
         return _event({**done, **_scores(whole, self._request), **warnings})
 
@@ -72,18 +73,20 @@ class _Chunks:
         }
 
     def delta(self, gap: str, segment: RecordingSegment) -> bytes:
-        return self._chunk({"content": gap + segment.text}, None)
+        return self._chunk({"content": gap + segment.text}, None, {})
 
-    def done(self, seconds: float) -> bytes:
+    def done(self, end: Whole) -> bytes:
         # The last chunk has no text, so that a recording without speech has a chunk too.
-        last = self._chunk({"content": ""}, "stop")
+        last = self._chunk({"content": ""}, "stop", _in_body(end.warnings))
         if self._usage:
-            last += _event({**self._head, "choices": [], "usage": formats.usage(seconds)})
+            last += _event({**self._head, "choices": [], "usage": formats.usage(end.seconds)})
         return last + b"data: [DONE]\n\n"
 
-    def _chunk(self, delta: Mapping[str, str], finish: str | None) -> bytes:
+    def _chunk(
+        self, delta: Mapping[str, str], finish: str | None, more: Mapping[str, object]
+    ) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return _event({**self._head, "choices": [choice]})
+        return _event({**self._head, "choices": [choice], **more})
 
 
 async def _stream(
@@ -98,7 +101,7 @@ async def _stream(
         if isinstance(output, RecordingSegment):
             data = events.delta(" " if begun else "", output)
         else:
-            data = events.done(output.seconds)
+            data = events.done(output)
         if not begun:
             await send(_stream_head(request))
             begun = True
@@ -107,13 +110,13 @@ async def _stream(
 
 async def _collect(outputs: Outputs) -> TimedTranscript:
     segments: list[RecordingSegment] = []
-    seconds = 0.0
+    whole = Whole(0.0)
     async for output in outputs:
         if isinstance(output, Whole):
-            seconds = output.seconds
+            whole = output
         elif output.text:
             segments.append(output)
-    return TimedTranscript(segments, seconds)
+    return TimedTranscript(segments, whole.seconds, whole.warnings)
 
 
 def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Response:
@@ -122,7 +125,8 @@ def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Respon
     match request.response_format:
         case "json":
             body = formats.as_json(transcript) | _scores(transcript, request)
-            return JSONResponse(body | _in_body(request.warnings), headers=headers)
+            told = _in_body([*request.warnings, *transcript.missing])
+            return JSONResponse(body | told, headers=headers)
         case "verbose_json":
             body = formats.as_verbose_json(transcript, request.task, words=request.wants_words)
             body |= _scores(transcript, request)
@@ -145,19 +149,20 @@ def _scores(transcript: TimedTranscript, request: TranscriptionForm) -> dict[str
 
 
 def _warnings(request: TranscriptionForm, transcript: TimedTranscript) -> list[str]:
-    """Return warnings: fields without effect, missing words and speakers, cut translations."""
+    """Return all warnings: fields without effect, missing audio, missing parts of the answer."""
     segments = transcript.segments
     timed = segments if request.wants_words else ()
     return [
         *request.warnings,
+        *transcript.missing,
         *missing_words(segment.words for segment in timed),
         *missing_speakers(segment.speakers for segment in segments),
         *cut_off(segment.translation for segment in segments),
     ]
 
 
-def _in_body(warnings: list[str]) -> dict[str, object]:
-    return {"warnings": warnings} if warnings else {}
+def _in_body(warnings: Sequence[str]) -> dict[str, object]:
+    return {"warnings": list(warnings)} if warnings else {}
 
 
 def _headers(warnings: list[str]) -> dict[str, str]:
@@ -213,6 +218,7 @@ class TranscriptionRequests(RecordingEndpoint):
             logprobs=request.needs_logprobs,
             words=request.wants_words or divided,
             diarize=request.wants_speakers,
+            keep_damaged=request.on_damage == "keep",
         )
 
     def outputs(self, outputs: Outputs, _request: TranscriptionForm) -> Outputs:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
+from auricle.audio.findings import OnDamage
 from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnsupportedValue
 from auricle.core.sanitize import escaped
@@ -62,6 +63,7 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
     stream_include_usage: bool | None = None
     stream_continuous_usage_stats: bool | None = None
     max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    on_damage: OnDamage = "reject"
 
     @property
     def wants_logprobs(self) -> bool:

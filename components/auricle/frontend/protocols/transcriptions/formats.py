@@ -44,10 +44,14 @@ _LETTERS = string.ascii_uppercase  # more than the speakers of a session: see MO
 
 @dataclass(frozen=True)
 class TimedTranscript:
-    """The segments with text, in order; `seconds` is the duration of the whole recording."""
+    """The segments with text, in order; `seconds` is the duration of the whole recording.
+
+    `missing` are warnings of missing audio.
+    """
 
     segments: Sequence[RecordingSegment]
     seconds: float
+    missing: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

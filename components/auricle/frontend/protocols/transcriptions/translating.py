@@ -133,6 +133,7 @@ _DESCRIPTIONS = {
     ),
     "stream_continuous_usage_stats": "without effect",
     "max_completion_tokens": "without effect: the server bounds the text of every part",
+    "on_damage": "`keep`: transcribe what can be decoded of a damaged recording, with warnings",
     "to_language": "of vLLM's API: ISO 639-1 code or name of the language to translate into",
 }
 _ERROR = {
