@@ -66,12 +66,13 @@ class LiveClient(ABC):
         self.served = served
         self.secret = secret
         self.levels: list[int] = []  # of all audio sent
+        self.segments = 1  # of speech in it
         self._ending: Ending | None = None
 
     @property
     def turn_has_ended(self) -> bool:
         """Whether the audio so far is speech followed by a silence that ends the turn."""
-        return self.levels == [LOUD, QUIET]
+        return self.levels[-2:] == [LOUD, QUIET]
 
     @abstractmethod
     async def connect(self) -> None:
@@ -162,7 +163,7 @@ class SocketClient(LiveClient):
                     error, text = found, json.dumps(told)
                 elif (final := self.final_in(told)) is not None:
                     finals.append(final)
-                if self.has_all(told):
+                if self.has_all(told, len(finals)):
                     await self._closed()
         except websockets.ConnectionClosed as closed:
             if not closed.rcvd_then_sent or closed.rcvd is None:
@@ -182,8 +183,11 @@ class SocketClient(LiveClient):
         assert self._socket is not None
         await self._socket.close()
 
-    def has_all(self, told: dict[str, Any]) -> bool:
-        """Whether the client leaves after this message (protocols without an end message)."""
+    def has_all(self, told: dict[str, Any], finals: int) -> bool:
+        """Whether the client leaves after this message and as many final texts.
+
+        For protocols without an end message.
+        """
         return False
 
     async def leave(self) -> None:
@@ -230,9 +234,9 @@ class Realtime(SocketClient):
     async def end_again(self) -> None:
         await self.put_json(type="input_audio_buffer.commit")
 
-    def has_all(self, told: dict[str, Any]) -> bool:
+    def has_all(self, told: dict[str, Any], finals: int) -> bool:
         failed = told["type"] == "error" and not self.turn_has_ended
-        answered = failed or self.final_in(told) is not None
+        answered = failed or finals == self.segments
         return (self._ends and answered) or told["type"].endswith(".failed")
 
     def error_in(self, told: dict[str, Any]) -> str | None:
@@ -247,7 +251,7 @@ class Translations(Realtime):
     path = "/v1/realtime/translations"
     append = "session.input_audio_buffer.append"
 
-    def has_all(self, told: dict[str, Any]) -> bool:
+    def has_all(self, told: dict[str, Any], finals: int) -> bool:
         return False
 
     async def end(self) -> None:
@@ -307,8 +311,8 @@ class Vapi(SocketClient):
         if not self.turn_has_ended:
             await self._closed()
 
-    def has_all(self, told: dict[str, Any]) -> bool:
-        return self._ends and self.final_in(told) is not None
+    def has_all(self, told: dict[str, Any], finals: int) -> bool:
+        return self._ends and finals == self.segments
 
     def final_in(self, told: dict[str, Any]) -> str | None:
         return told["transcription"] if told.get("transcriptType") == "final" else None

@@ -39,6 +39,22 @@ silence: no words
   hung up | session done | audiosocket
   OK | session done | riva kserve
 
+stall: nothing follows speech, which becomes final all the same
+  1000 'word' | session done | stream listen flux assemblyai twilio
+  1000 'WORD' | session done | translations
+  left 'word' | session client_gone | realtime vapi
+  left 'word' | session done | wyoming
+  hung up 'word' | session done | audiosocket
+  OK 'word' | session done | riva kserve
+
+speech after a stall: is a segment of its own
+  1000 'word' 'word' | session done | stream listen flux assemblyai twilio
+  1000 'WORD' ' WORD' | session done | translations
+  left 'word' 'word' | session client_gone | realtime vapi
+  left 'word word' | session done | wyoming
+  hung up 'word' 'word' | session done | audiosocket
+  OK 'word' 'word' | session done | riva kserve
+
 half a sample: at the end of the audio, where it is dropped
   1000 'word' | session done | stream listen flux assemblyai
   1000 'WORD' | session done | translations
@@ -65,6 +81,15 @@ second end: changes nothing
   - | - | vapi riva kserve
   left 'word' | session done | wyoming
   hung up 'word' | session done | audiosocket
+
+file: in a container, instead of samples
+  1008 protocol | session protocol | stream translations listen flux vapi
+  3006 3006 | session protocol | assemblyai
+  - | - | realtime twilio | an error leaves the session open, and other samples
+  INVALID_ARGUMENT protocol | session protocol | riva
+  OK protocol | session protocol | kserve
+  closed protocol | session protocol | wyoming
+  hung up | session protocol | audiosocket
 
 no key: where there are keys
   http 401 invalid_api_key | client invalid_api_key | SOCKETS

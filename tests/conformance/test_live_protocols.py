@@ -23,6 +23,7 @@ import pytest
 
 from auricle.core.aio import cancelled
 from auricle.core.errors import Overloaded, WorkerUnavailable
+from auricle.frontend.audio import stalls as stalls_of_audio
 from auricle.frontend.transport.access.keys import ApiKey, new_key
 from auricle.load.fairness import SILENT_SECONDS
 from auricle.protocol.sessions import Failed
@@ -65,6 +66,26 @@ async def speaks(client: LiveClient) -> None:
 # ── behaviours ──────────────────────────────────────────────────────────────
 
 
+async def stalls(client: LiveClient) -> None:
+    """Send speech, and then nothing until it is final; when it returns, it is."""
+    await speaks(client)
+    await soon(lambda: len(client.served.bus.finals) == client.segments)
+    client.levels.append(QUIET)  # as if it had sent silence
+
+
+async def stall(client: LiveClient) -> None:
+    await stalls(client)
+    await client.end()
+
+
+async def stall_and_more(client: LiveClient) -> None:
+    await stalls(client)
+    client.segments += 1
+    await client.speak(LOUD)
+    await client.speak(QUIET)
+    await client.end()
+
+
 async def words(client: LiveClient) -> None:
     await speaks(client)
     await client.speak(QUIET)
@@ -94,6 +115,12 @@ async def audio_after_the_end(client: LiveClient) -> None:
 async def second_end(client: LiveClient) -> None:
     await words(client)
     await client.end_again()
+
+
+async def file_instead_of_samples(client: LiveClient) -> None:
+    await client.connect()
+    await client.begin()
+    await client.send(b"\x1aE\xdf\xa3" + bytes(60))  # WebM
 
 
 async def connects(client: LiveClient) -> None:
@@ -214,12 +241,17 @@ class Behaviour:
     drain_seconds: float | None = None  # until the deadline of a drain that ends the session
 
 
+# Speech ends after a short time without audio.
+STALL = {"min_silence_ms": 100}
 BEHAVIOURS = {
     "words": Behaviour(words),
     "silence": Behaviour(silence),
+    "stall": Behaviour(stall, STALL),
+    "speech after a stall": Behaviour(stall_and_more, STALL),
     "half a sample": Behaviour(half_a_sample),
     "audio after the end": Behaviour(audio_after_the_end),
     "second end": Behaviour(second_end),
+    "file": Behaviour(file_instead_of_samples),
     "no key": Behaviour(connects, keys=[KEY]),
     "wrong key": Behaviour(connects, keys=[KEY], secret="wrong"),
     "key for recordings": Behaviour(
@@ -330,6 +362,9 @@ async def test_behaviour(
 ) -> None:
     for pause in PAUSES:
         monkeypatch.setattr(pause, 0.01)
+    if BEHAVIOURS[behaviour].settings is STALL:
+        monkeypatch.setattr(stalls_of_audio, "LEAST_SECONDS", 4 * SHORT_SECONDS)
+        monkeypatch.setattr(stalls_of_audio, "LEAD_SECONDS", 0.0)
     seen = await observed(protocol, BEHAVIOURS[behaviour], caplog)
     assert seen == EXPECTED[protocol, behaviour]
 

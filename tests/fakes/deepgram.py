@@ -38,7 +38,8 @@ class Client(HeldPlace):
     sessions = ("sess_1", "sess_1.1")
     client = SimpleNamespace(key=ANYONE, tenant="default")
 
-    def __init__(self, query: str, *messages: str | bytes) -> None:
+    def __init__(self, query: str, *messages: str | bytes | float) -> None:
+        """A number is a time in seconds in which it sends nothing."""
         super().__init__()
         self.query_string = query
         self._messages = list(messages)
@@ -51,6 +52,9 @@ class Client(HeldPlace):
     ) -> tuple[str | None, bytes]:
         for _ in range(20):  # all messages in flight arrive
             await asyncio.sleep(0)
+        while self._messages and isinstance(nothing := self._messages[0], float):
+            await asyncio.sleep(nothing)
+            del self._messages[0]
         if not self._messages:
             raise DeadlineExceeded(f"{what} took longer than {seconds:g} s")
         message = self._messages.pop(0)
@@ -74,13 +78,13 @@ class Client(HeldPlace):
 
 
 async def served(
-    *messages: str | bytes,
+    *messages: str | bytes | float,
     query: str = AUDIO,
     draining: bool = False,
     protocol: Callable[[Frontend], Any] = listen_protocol,
     turns: Any = None,
 ) -> Client:
-    """A client after the end of its session."""
+    """A client after the end of its session; see `Client` for its messages."""
     settings, processor = FrontendSettings(), cast(Any, Processor())
     frontend = Frontend(
         settings,

@@ -149,10 +149,11 @@ def queries(draw: Draw, options: Values, *, wrong: bool = True) -> str:
 
 @st.composite
 def sessions(draw: Draw, *paths: str) -> Session:
-    """A session with one thing wrong: its query, a message, the order, or audio out of place."""
+    """A session with one thing wrong: its query, a message, the order, audio out of place, or
+    messages after the end."""
     path = v.pick(draw, paths)
     protocol = PROTOCOLS[path]
-    fault = v.pick(draw, ("query", "message", "message", "message", "order", "nothing"))
+    fault = v.pick(draw, ("query", "message", "message", "message", "order", "end", "nothing"))
     query = draw(queries(protocol.options, wrong=fault == "query" and path != REALTIME))
     messages = [draw(protocol.first)]
     for _ in v.some(draw, 6):
@@ -169,6 +170,10 @@ def sessions(draw: Draw, *paths: str) -> Session:
     ]  # fmt: skip
     if fault == "order" and sent:
         sent = draw(st.permutations([*sent, v.pick(draw, sent), (2, draw(_packets))]))
+    if fault == "end" and sent:  # that message again, audio, or nonsense
+        sent += draw(
+            st.lists(st.sampled_from((sent[-1], (2, draw(_packets)), (1, b"{}"))), max_size=9)
+        )
     return Session(f"{path.rstrip('?')}?{query}" if query else path, tuple(sent))
 
 

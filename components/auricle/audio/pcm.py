@@ -128,6 +128,22 @@ ENCODINGS = ("pcm_s16le", "pcm_mulaw", "pcm_alaw")
 _G711 = {"pcm_mulaw": "ULAW", "pcm_alaw": "ALAW"}
 
 
+# The first bytes of files that clients send as if they were samples.
+_CONTAINERS = {
+    b"\x1aE\xdf\xa3": "WebM or Matroska",
+    b"OggS": "Ogg",
+    b"fLaC": "FLAC",
+    b"ID3\x02": "MP3",
+    b"ID3\x03": "MP3",
+    b"ID3\x04": "MP3",
+}
+
+
+def container_of(data: bytes) -> str | None:
+    """Return the name of the container whose mark the data begins with, None without one."""
+    return "MP4" if data[4:8] == b"ftyp" else _CONTAINERS.get(data[:4])
+
+
 class PcmStream:
     """Converts one client's stream. Not thread-safe.
 

@@ -134,6 +134,9 @@ class Endpointer:
         self._turn_start = state.turn_start
         self._turn_end = state.turn_end  # where it ends without more speech
         self._wait = state.wait  # samples of this silence that end speech, once that is known
+        self._asked_at = 0  # samples of the silence about which the turn model was asked
+        # Samples of time without audio: since the last speech, and now, at the end of the audio.
+        self._gap, self._stalled = state.gap, 0
 
     def push(self, pcm: Int16, probabilities: Iterable[float]) -> list[AudioEvent]:
         """Take audio, and the speech probabilities of the frames that it completes.
@@ -141,9 +144,52 @@ class Endpointer:
         `pcm` has shape (n,) and may have any length, including 0. If the endpointer `asks`
         afterwards, it continues with the `answer`.
         """
+        if len(pcm):
+            self._gap, self._stalled = self._gap + self._stalled, 0
         self._audio = np.concatenate([self._audio, pcm])
         self._waiting.extend(probabilities)
         return self._continue([])
+
+    def stall(self, samples: int) -> list[AudioEvent]:
+        """No audio came for the time of `samples`: that is silence at the end of the audio.
+
+        Positions count audio only. The next frame begins where the audio ends. If the
+        endpointer `asks` afterwards, it continues with the `answer`.
+        """
+        self._decided, self._stalled = self._end, max(samples, self._stalled)
+        events: list[AudioEvent] = []
+        if not self._speaking and self._onset is not None:  # a short word before the silence
+            events += self._start(self._onset)
+        if self._speaking and self._quiet_since is None:
+            self._quiet_since = self._end
+            events += self._release(self._end)
+        return self._continue(events)
+
+    @property
+    def stall_needed(self) -> int | None:
+        """Samples of time without audio after which `stall` changes something; None if nothing."""
+        if self._end < self._decided:  # a client repeats its audio
+            return None
+        if self._speaking:
+            quiet_since = self._end if self._quiet_since is None else self._quiet_since
+            return max(0, self._enough - (self._end - quiet_since + self._gap))
+        if self._onset is not None:
+            return 0
+        return self._turn_end - self._begin - self._gap if self._in_turn else None
+
+    @property
+    def gap(self) -> int:
+        """Samples of time without audio since the last speech."""
+        return self._gap + self._stalled
+
+    @property
+    def closed_gap(self) -> int:
+        """As `gap`, without the stall that lasts."""
+        return self._gap
+
+    @property
+    def _end(self) -> int:
+        return self._audio_start + len(self._audio)
 
     @property
     def asks(self) -> bool:
@@ -152,9 +198,15 @@ class Endpointer:
 
     @property
     def turn(self) -> Int16:
-        """The end of the turn's audio so far, for the turn model: (n,), at most 8 s."""
-        begin = max(self._turn_start, self._decided - TURN_SAMPLES, self._audio_start)
-        return self._audio[begin - self._audio_start : self._decided - self._audio_start]
+        """The end of the turn's audio so far, for the turn model: (n,), at most 8 s.
+
+        The model expects a pause at its end, so silence without audio is there as zeros.
+        """
+        quiet_since = self._decided if self._quiet_since is None else self._quiet_since
+        missing = max(0, self._asked_at - (self._decided - quiet_since))
+        begin = max(self._turn_start, self._decided + missing - TURN_SAMPLES, self._audio_start)
+        heard = self._audio[begin - self._audio_start : self._decided - self._audio_start]
+        return np.concatenate([heard, np.zeros(missing, np.int16)]) if missing else heard
 
     def answer(self, probability: float) -> list[AudioEvent]:
         """Continue: the turn is over with this probability (0 to 1)."""
@@ -164,13 +216,15 @@ class Endpointer:
         self._wait = self._turns.speech_after(probability) * SAMPLE_RATE // 1000
         turn_ms = self._turns.after(probability)
         self._turn_end = self._quiet_since + turn_ms * SAMPLE_RATE // 1000
-        if self._decided - self._quiet_since >= self._wait:
+        if self._asked_at >= self._wait:
             return self._continue(self._stop(self._quiet_since, probability))
         return self._continue([TurnPause(self._quiet_since, probability)])
 
     def _continue(self, events: list[AudioEvent]) -> list[AudioEvent]:
         while self._waiting and not self._asks:
             events += self._frame(self._waiting.popleft())
+        if self._stalled and not self._asks and self._quiet_since is not None:
+            events += self._silent(self._quiet_since)
         self._forget()
         return merged(events)
 
@@ -181,7 +235,7 @@ class Endpointer:
         """
         events = self.push(np.zeros(0, np.int16), probabilities)
         self._asks = False
-        total = self._audio_start + len(self._audio)
+        total = self._end
         if not self._speaking and self._onset is not None:  # the audio ends with a short word
             events += self._start(self._onset)
         if self._speaking:
@@ -203,6 +257,7 @@ class Endpointer:
             self._turn_start,
             self._wait,
             self._turn_end,
+            self._gap,
         )
 
     @property
@@ -219,7 +274,7 @@ class Endpointer:
         if self._speaking and speech is not None:
             points.append(self._released + speech)
         if self._speaking and self._quiet_since is not None:
-            points.append(self._quiet_since + self._enough)
+            points.append(self._quiet_since + self._enough - self._gap)
         return min((at for at in points if at > self._decided), default=None)
 
     @property
@@ -243,7 +298,7 @@ class Endpointer:
     @property
     def _in_turn(self) -> bool:
         """Whether speech from now on would continue a turn."""
-        return self._speaking or self._begin < self._turn_end
+        return self._speaking or self._begin + self.gap < self._turn_end
 
     @property
     def _begin(self) -> int:
@@ -264,9 +319,11 @@ class Endpointer:
         return [*self._start(self._onset), *self._release(self._decided)]
 
     def _start(self, onset: int) -> list[AudioEvent]:
+        continues = onset + self._gap < self._turn_end
         self._speaking, self._onset, self._quiet_since = True, None, None
+        self._gap = 0
         self._released = max(self._released, onset - self._pre_roll, self._audio_start)
-        if onset >= self._turn_end:
+        if not continues:
             self._turn_start = self._released
         return [SpeechOnset(onset)]
 
@@ -276,18 +333,27 @@ class Endpointer:
             if self._wait is not None:
                 resumed.append(TurnResumption(start))
             self._quiet_since = self._wait = None
+            self._gap = 0
         elif probability < self._low and self._quiet_since is None:
             self._quiet_since = start - _LAG
         if self._quiet_since is None:
             return [*resumed, *self._release(self._decided)]
-        if self._decided - self._quiet_since >= self._enough:
-            if self._turns is None or self._wait is not None:
-                return self._stop(self._quiet_since)
-            self._asks = True
+        if ended := self._silent(self._quiet_since):
+            return ended
         limit = self._quiet_since + self._hangover
         if self._decided < limit:
             return self._release(self._decided)
         return self._release(limit, "pause") if self._released < limit else []
+
+    def _silent(self, quiet_since: int) -> list[AudioEvent]:
+        """End speech, or ask, if the silence since then is long enough."""
+        silence = self._decided - quiet_since + self._gap
+        if silence + self._stalled < self._enough:
+            return []
+        if self._turns is None or self._wait is not None:
+            return self._stop(quiet_since)
+        self._asks, self._asked_at = True, max(silence, self._shortest)
+        return []
 
     @property
     def _enough(self) -> int:

@@ -80,7 +80,7 @@ class Holding:
     """
 
     def __init__(self, holds: Callable[[], bool], pass_on: Callable[[], Awaitable[None]]) -> None:
-        """`pass_on` processes the held audio, if the session `holds` any."""
+        """`pass_on` processes the held audio, if the session `holds` any; see also `wake`."""
         self._holds = holds
         self._pass_on = pass_on
         self._lock = asyncio.Lock()
@@ -98,6 +98,11 @@ class Holding:
         else:
             self._timer.released()
         self._lock.release()
+
+    def wake(self) -> None:
+        """Let `run` call `pass_on` soon, unless audio comes before."""
+        if not self._closed:
+            self._due.set()
 
     @property
     def busy(self) -> bool:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import numpy as np
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.audio.features import FeaturePacket, check_features, final_frames, unpack
-from auricle.audio.pcm import Int16, PcmStream
+from auricle.audio.pcm import Int16, PcmStream, container_of
 from auricle.audio.voice_activity import VAD_FRAME, VoiceState
 from auricle.core.errors import ProtocolError
 from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, FeatureChunk
 from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
-from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint, SavedVoiceState
+from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint, SavedVoiceState, Stall
 from auricle.frontend.audio.voice_activity import VoiceDetector
 
 # Packets of 20 ms would cost five times as many calls as packets of 100 ms. Bytes are therefore
@@ -54,12 +54,14 @@ class Ingest:
         start: AudioCheckpoint = BEGIN,
         skip: int = 0,
         turn_probability: TurnProbability | None = None,
+        stalls: Sequence[Stall] = (),
     ) -> None:
         """`sample_rate` is in Hz, `encoding` one of `audio.pcm.ENCODINGS`.
 
         Without `options` all audio is passed on. Endpointing continues at `start`, before which the
         client sends `skip` 16 kHz samples for the resampler. `turn_probability` is required if
-        `options` has `turns`.
+        `options` has `turns`. At `stalls`, in order, a client stalled that now sends its audio
+        again.
         """
         self._pcm = PcmStream(sample_rate, encoding, skip)
         self._detector = detector
@@ -70,10 +72,11 @@ class Ingest:
         self._endpointer = (
             None if options is None else Endpointer(options, start.sample, start.gate)
         )
-        self._ended = False
+        self._begun = self._ended = self._stalled = False
+        self._stalls = deque(stalls)
         self._held = bytearray()
         held_seconds = _HELD_SECONDS_OPEN if options is None else _HELD_SECONDS
-        per_second = sample_rate * self._pcm.sample_bytes
+        self._per_second = per_second = sample_rate * self._pcm.sample_bytes
         self._enough_bytes = int(held_seconds * sample_rate) * self._pcm.sample_bytes
         self._rate = sample_rate
         self._tick = _tick(options)
@@ -81,8 +84,22 @@ class Ingest:
         self.total_samples = start.sample
 
     def take(self, data: bytes) -> None:
-        """Take any number of bytes, to be processed by `process`, or with later ones."""
+        """Take any number of bytes, to be processed by `process`, or with later ones.
+
+        Raises ProtocolError if they are the beginning of a file.
+        """
+        if data and not self._begun:
+            if (container := container_of(data)) is not None:
+                raise ProtocolError(
+                    f"the audio begins with the mark of {container}: a container is not supported "
+                    "on live connections, send its samples"
+                )
+            self._begun = True
         self._held += data
+
+    def seconds(self, data: bytes) -> float:
+        """Return how long these bytes of audio are."""
+        return len(data) / self._per_second
 
     def hold_back(self, speech: int | None) -> None:
         """Hold audio back until a decision is possible.
@@ -123,10 +140,38 @@ class Ingest:
         """Process the next slice: at most a second of audio, and 32 KiB."""
         return await self._through_gate(self._pcm.push(self._next_slice()))
 
+    async def stall(self, samples: int) -> list[AudioEvent]:
+        """The client has sent nothing for the time of `samples`, which counts as silence.
+
+        Call this when nothing is held. Positions count audio only. Audio that follows is
+        listened to anew.
+        """
+        if self._endpointer is None:
+            return []
+        self._stalled, self._voice = True, VoiceState()
+        return await self._answered(self._endpointer.stall(samples))
+
+    @property
+    def stall_needed(self) -> int | None:
+        """Samples of time after which a `stall` changes something; None if it never does."""
+        return None if self._endpointer is None else self._endpointer.stall_needed
+
+    @property
+    def gap(self) -> int:
+        """Samples of time without audio since the last speech, which `total_samples` excludes."""
+        return 0 if self._endpointer is None else self._endpointer.gap
+
+    @property
+    def closed_gap(self) -> int:
+        """As `gap`, without the stall that lasts."""
+        return 0 if self._endpointer is None else self._endpointer.closed_gap
+
     async def end(self) -> list[AudioEvent]:
         """End the input after the last slice that was `ready`."""
         pcm = self._pcm.push(self._next_slice())
-        events = await self._through_gate(np.concatenate([pcm, self._pcm.end()]))
+        if len(pcm) or not self._stalled:  # after a stall, a few ms of the speech before are left
+            pcm = np.concatenate([pcm, self._pcm.end()])
+        events = await self._through_gate(pcm)
         self._ended = True
         if self._endpointer is None:
             return events
@@ -147,8 +192,10 @@ class Ingest:
         return None if self._endpointer is None else self._endpointer.resting_at
 
     @property
-    def checkpoint(self) -> AudioCheckpoint:
-        """The checkpoint from which another frontend can continue."""
+    def checkpoint(self) -> AudioCheckpoint | None:
+        """The checkpoint from which another frontend can continue; None while the client stalls."""
+        if self._stalled and not self._ended:
+            return None
         if self._endpointer is None:
             return AudioCheckpoint(self.total_samples, self.total_samples, self.total_samples)
         if self._ended:
@@ -167,13 +214,27 @@ class Ingest:
         return taken
 
     async def _through_gate(self, pcm: Int16) -> list[AudioEvent]:
+        events: list[AudioEvent] = []
+        while self._stalls and self.total_samples + len(pcm) >= self._stalls[0].at:
+            stall = self._stalls.popleft()
+            before = stall.at - self.total_samples
+            events += await self._through_endpointer(pcm[:before])
+            events += await self.stall(stall.samples)
+            pcm = pcm[before:]
+        return events + await self._through_endpointer(pcm)
+
+    async def _through_endpointer(self, pcm: Int16) -> list[AudioEvent]:
+        self._stalled = self._stalled and not len(pcm)
         known = max(0, self._decided - self.total_samples)
         self.total_samples += len(pcm)
         if self._endpointer is None:
             return [AudioChunk(self.total_samples - len(pcm), pcm)] if len(pcm) else []
         frames = self._voice.frames(pcm[known:])
-        events = self._endpointer.push(pcm, await self._detector.detect(self._voice, frames))
-        while self._endpointer.asks:
+        found = await self._detector.detect(self._voice, frames)
+        return await self._answered(self._endpointer.push(pcm, found))
+
+    async def _answered(self, events: list[AudioEvent]) -> list[AudioEvent]:
+        while self._endpointer is not None and self._endpointer.asks:
             if self._turn_probability is None:
                 raise RuntimeError("endpointing by turns needs a turn model")
             events += self._endpointer.answer(await self._turn_probability(self._endpointer.turn))
@@ -213,6 +274,18 @@ class FeatureIngest:
     def take(self, data: bytes) -> None:
         """Take one packet, to be processed by `process`."""
         self._taken.append(data)
+
+    def seconds(self, _data: bytes) -> float:
+        """Return 0: only the client ends a segment, so nothing depends on the time."""
+        return 0.0
+
+    async def stall(self, _samples: int) -> list[AudioEvent]:
+        """A stall has no effect."""
+        return []
+
+    @property
+    def stall_needed(self) -> None:
+        """A stall has no effect."""
 
     def hold_back(self, _speech: int | None) -> None:
         """Packets are never held back."""

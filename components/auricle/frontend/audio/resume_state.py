@@ -21,8 +21,8 @@ _WARM_UP = SAMPLE_RATE // 10
 class EndpointerState(msgspec.Struct, frozen=True, array_like=True):
     """The state of an `Endpointer`, without the audio it keeps; see there.
 
-    All are session samples, except `wait`, which is a number of samples. Speech before `turn_end`
-    continues the turn that began at `turn_start`.
+    All are session samples, except `wait` and `gap`, which are numbers of samples. Speech before
+    `turn_end` continues the turn that began at `turn_start`.
     """
 
     decided: int
@@ -33,6 +33,7 @@ class EndpointerState(msgspec.Struct, frozen=True, array_like=True):
     turn_start: int = 0
     wait: int | None = None
     turn_end: int = 0
+    gap: int = 0
 
 
 class SavedVoiceState(msgspec.Struct, frozen=True, array_like=True):
@@ -73,6 +74,13 @@ class AudioCheckpoint(msgspec.Struct, frozen=True, array_like=True):
 
 
 BEGIN = AudioCheckpoint()
+
+
+class Stall(msgspec.Struct, frozen=True, array_like=True):
+    """At session sample `at` the client sent nothing for the time of `samples`."""
+
+    at: int
+    samples: int
 
 
 def client_sample(sample: int, rate: int) -> int:

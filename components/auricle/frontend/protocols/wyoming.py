@@ -14,6 +14,7 @@ from auricle.checkpoints.languages import language_code, spoken_language
 from auricle.core.aio import TimeSlice, with_timeout
 from auricle.core.errors import AuricleError, ProtocolError, TooLarge, UnsupportedValue
 from auricle.core.limits import LANGUAGE, check
+from auricle.frontend.audio.stalls import Reading
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.session.adapter import ChannelOptions
@@ -338,9 +339,12 @@ class _Conversation:
 
             channel = TextChannel(self._frontend, session, options, on_text)
             engine = SessionEngine(self._frontend, channel)
-            await engine.run(self._read(channel, audio, first), last=last)
+            reading = self._read(engine.reading, channel, audio, first)
+            await engine.run(reading, last=last)
 
-    async def _read(self, channel: TextChannel, audio: AudioFormat, event: Event) -> None:
+    async def _read(
+        self, reading: Reading, channel: TextChannel, audio: AudioFormat, event: Event
+    ) -> None:
         """Read up to the audio's end, then only whether the client stays."""
         idle = self._frontend.settings.idle_timeout_seconds
         while event.kind != "audio-stop":
@@ -351,7 +355,8 @@ class _Conversation:
                 await channel.take(event.payload)
             else:
                 await self._answer(event)
-            event = await self._next(idle, "the next audio-chunk", leave_at_once=False)
+            with reading.waiting():
+                event = await self._next(idle, "the next audio-chunk", leave_at_once=False)
         await channel.end()
         while self._parser.held < _MOST_HELD:
             self._parser.feed(await self._connection.read_on())

@@ -10,6 +10,7 @@ All objects must be used on one event loop.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,7 @@ from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.holding import Holding
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
 from auricle.frontend.audio.resume_state import BEGIN, AudioCheckpoint
+from auricle.frontend.audio.stalls import Reading, StallTimer
 from auricle.frontend.audio.turn_detection import Silence, TurnWait
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorLink
@@ -46,7 +48,7 @@ _LAST_TEXT_SECONDS = 120.0
 
 
 class AudioIntake(Generic[AnyIngest]):
-    """One channel of audio. One task feeds it, another runs `holding.run`.
+    """One channel of audio. One task feeds it, another runs `listen`.
 
     All work on the audio except `take` and `end` must be done within `async with holding`.
     """
@@ -57,6 +59,7 @@ class AudioIntake(Generic[AnyIngest]):
         self.ingest = ingest
         self._counted = ingest.received_samples
         self.holding = Holding(lambda: self.ingest.holds, self._pass_on)
+        self._stall = StallTimer(self._stall_seconds, self.holding.wake)
         self._time_slice = TimeSlice()
 
     # ── what subclasses implement ───────────────────────────────────────────
@@ -77,6 +80,14 @@ class AudioIntake(Generic[AnyIngest]):
     def hold_back(self) -> None:
         """Set how much audio must have arrived before it is processed; always the same here."""
 
+    @property
+    def stall_needed(self) -> int | None:
+        """Samples of time without audio that change something; None if the client ends speech."""
+        return self.ingest.stall_needed
+
+    def stalled(self, samples: int) -> None:
+        """The client has sent nothing for the time of `samples`; the events of that follow."""
+
     # ── audio ───────────────────────────────────────────────────────────────
 
     async def take(self, data: bytes) -> None:
@@ -84,11 +95,14 @@ class AudioIntake(Generic[AnyIngest]):
 
         Waits while the processor is full, or the client exceeds its audio rate.
         """
+        if data:
+            self._stall.heard(self.ingest.seconds(data))
         async with self.holding:
             self.hold_back()
             self.ingest.take(data)
             while self.ingest.ready:
                 await self._process()
+        self._stall.check_later()
         await self._time_slice.yield_if_expired()
 
     async def _process(self) -> None:
@@ -102,6 +116,27 @@ class AudioIntake(Generic[AnyIngest]):
     async def _pass_on(self) -> None:
         while self.ingest.holds:
             await self._process()
+        if (seconds := self._stall.stalled) is not None:
+            samples = math.ceil(seconds * SAMPLE_RATE)
+            events = await self.ingest.stall(samples)
+            self.stalled(samples)
+            await self.deliver(events)
+        self._stall.check_later()
+
+    def _stall_seconds(self) -> float | None:
+        needed = self.stall_needed
+        return None if needed is None else needed / SAMPLE_RATE
+
+    async def listen(self, reading: Reading) -> None:
+        """Pass on audio that is held, and find when the client stops sending to `reading`.
+
+        The caller cancels this. Raises errors as `take` does.
+        """
+        self._stall.watch(reading)
+        try:
+            await self.holding.run()
+        finally:
+            self._stall.close()
 
     async def _charge(self) -> None:
         """Count the audio processed so far; waits if the client exceeds its audio rate."""
@@ -129,6 +164,7 @@ class AudioIntake(Generic[AnyIngest]):
     def finish(self) -> None:
         """The audio has ended, and so has its speech."""
         self.holding.close()
+        self._stall.close()
 
     async def end(self) -> None:
         """The audio has ended."""
@@ -310,7 +346,11 @@ class SessionEngine:
     is the client's mistake that has ended its audio, None otherwise.
     """
 
-    def __init__(self, frontend: Frontend, *channels: AudioIntake[Any]) -> None:
+    def __init__(
+        self, frontend: Frontend, *channels: AudioIntake[Any], reading: Reading | None = None
+    ) -> None:
+        """`reading` is of the messages that come to other sessions too, and then to this one."""
+        self.reading = Reading(reading)
         self._admission = frontend.admission
         self.channels = list(channels)
         self.left_at: int | None = None
@@ -331,7 +371,8 @@ class SessionEngine:
 
         Draining must interrupt `receiving`; see `SessionAdmission.interrupting`.
         """
-        return await self._admission.unless_draining(lambda: self.resting, receiving)
+        with self.reading.waiting():
+            return await self._admission.unless_draining(lambda: self.resting, receiving)
 
     async def end(self) -> None:
         """The client's audio has ended; calls after the first have no effect."""
@@ -385,7 +426,7 @@ class SessionEngine:
             if last is not None:
                 await last()
 
-        running = [feed(), *others, *(channel.holding.run() for channel in self.channels)]
+        running = [feed(), *others, *(channel.listen(self.reading) for channel in self.channels)]
         whole_text = asyncio.create_task(whole())
         try:
             await first_failure_or(whole_text, [*texts, *map(asyncio.create_task, running)])

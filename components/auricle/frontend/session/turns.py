@@ -219,7 +219,7 @@ class Turns:
         self._probability = 0.0  # the turn model's, for that silence
 
     def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
-        """Endpointing has found `events` up to sample `until`."""
+        """Endpointing has found `events` up to `until`, samples and silence without audio."""
         replies: list[Reply] = []
         for event in events:
             if isinstance(event, TurnPause | SpeechEnd) and event.probability is not None:
@@ -237,6 +237,17 @@ class Turns:
                 self._passed(event)
         self._silent_until(until - _ONSET)
         return replies + self._due()
+
+    @property
+    def silence_until(self) -> int | None:
+        """The sample up to which silence must last for the next message; None if there is none."""
+        if self._quiet_since is None:
+            return None
+        pause = self.policy.pause(self._probability)
+        silence_ms = pause.end_ms
+        if pause.eager_ms is not None and not self._eager_found:
+            silence_ms = pause.eager_ms
+        return self._quiet_since + _samples(silence_ms) + _ONSET
 
     def on_finalized(self, _at: int) -> list[Reply]:
         """The client ends the turn."""

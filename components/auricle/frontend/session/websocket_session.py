@@ -29,10 +29,15 @@ class EventSerializer(Protocol):
     """
 
     def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
-        """Endpointing has found `events` up to sample `until`.
+        """Endpointing has found `events` up to sample `until`, which counts silence without audio.
 
         The processor gets the chunks only afterwards, because their text may follow at once.
         """
+        ...
+
+    @property
+    def silence_until(self) -> int | None:
+        """The sample up to which silence must last for the next message; None if there is none."""
         ...
 
     def on_finalized(self, at: int) -> list[Reply]:
@@ -83,6 +88,11 @@ class ProtocolAdapter(Protocol):
     @property
     def idle_seconds(self) -> float:
         """The longest time without a message from the client."""
+        ...
+
+    @property
+    def empty_ends(self) -> bool:
+        """Whether an empty binary message ends the audio."""
         ...
 
     def idle_error(self) -> AuricleError:
@@ -152,8 +162,17 @@ class SerializedChannel(TextChannel):
         await self._send(lambda: self._serializer.on_finalized(at))
 
     async def on_endpointing(self, events: Sequence[AudioEvent]) -> None:
-        until = self.total_samples
+        until = self.total_samples + self.ingest.gap
         await self._send(lambda: self._serializer.on_endpointing(events, until))
+
+    @property
+    def stall_needed(self) -> int | None:
+        """As without messages; these may need a longer silence than speech."""
+        needed, until = super().stall_needed, self._serializer.silence_until
+        if until is not None:
+            more = until - self.total_samples - self.ingest.closed_gap
+            needed = more if needed is None else min(needed, more)
+        return needed
 
     async def emit(self, event: Text) -> None:
         if isinstance(event, SegmentFinal):
@@ -207,7 +226,10 @@ class WebSocketSession:
             await self._time_slice.yield_if_expired()
             if text is None:
                 await self._take(data)
-            elif await self._execute(self._adapter.command(text)):
+                ended = self._adapter.empty_ends and not data
+            else:
+                ended = await self._execute(self._adapter.command(text))
+            if ended:
                 await self._engine.end()
                 break
         else:

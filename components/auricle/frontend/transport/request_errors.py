@@ -25,7 +25,7 @@ _JSON = (
     (r"Object (?:missing required|contains unknown) field `(.*)`", ""),
     (r"Invalid value '(.*)'", "{name} {found} is not supported"),
     (r"Expected `([\w |]+)`(?:, got `\w+`)?", "{name} must be {type}"),
-    (r"Invalid base64 encoded string()", "{name} is not base64"),
+    (r"Invalid base64 encoded string()", "{name} is not base64, padded and without line breaks"),
     (r".*out of range()", "{name} is too large a number"),
 )
 

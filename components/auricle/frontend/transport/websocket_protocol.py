@@ -84,7 +84,7 @@ def _plain(data: bytes | bytearray, at: int, largest: int) -> tuple[int, int]:
         if at + 4 > len(data):
             return 0, beyond
         size, payload = data[at + 2] << 8 | data[at + 3], payload + 2
-    return (payload, payload + size) if 0 <= size <= largest else (0, 0)
+    return (payload, payload + size) if 0 < size <= largest else (0, 0)
 
 
 # websockets' parser of frames and messages, with exact bounds of messages. No I/O.
@@ -206,6 +206,8 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
 
     def join(self, enough: int) -> bool:
         """Deliver binary messages joined from now on, as soon as they have `enough` bytes.
+
+        Empty ones, which may have a meaning, are delivered by themselves.
 
         Those before a text message or the close are delivered anyway, and those that nothing
         follows soon. With 0 each is delivered by itself again. Returns whether something is
@@ -338,7 +340,8 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         if self.close_sent:
             return  # the application is past its close
         if self.curr_msg_data_type == "bytes":
-            if not self._enough:
+            if not self._enough or not data:
+                self._deliver()
                 self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
                 return
             self._binary += data

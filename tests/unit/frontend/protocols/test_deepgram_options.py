@@ -67,7 +67,7 @@ def test_what_cannot_be_done_is_refused_by_name(options: dict[str, object], said
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("sample_rate=16000", "encoding is missing: audio in a container is not supported here"),
+        ("sample_rate=16000", "encoding is missing: audio in a container, such as WebM"),
         ("encoding=linear16", "sample_rate is missing; linear16 needs it, in Hz"),
     ],
 )

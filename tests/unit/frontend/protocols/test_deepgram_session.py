@@ -27,6 +27,12 @@ async def test_a_session_ends_with_its_text_and_metadata() -> None:
     assert client.charged == 2.0
 
 
+async def test_an_empty_binary_message_ends_the_audio() -> None:
+    client = await served(LOUD, QUIET, b"", LOUD)
+    assert client.kinds == ["Results", "Metadata"]
+    assert client.sent[-1]["duration"] == 2.0
+
+
 async def test_speech_that_is_finalized_within_a_sample_goes_on_after_it() -> None:
     client = await served(LOUD[:-1], FINALIZE, LOUD[-1:] + LOUD, CLOSE)
     first, second, metadata = client.sent

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,6 +32,7 @@ from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
 from tests.fakes.place import HeldPlace
+from tests.fakes.virtual_time import run
 
 pytestmark = pytest.mark.unit
 RATE = 16_000
@@ -219,6 +222,63 @@ async def test_cut_after_any_message_everything_else_follows_once(
             if e["type"] == "partial"
         ]
         assert decoded == sorted(set(decoded))
+
+
+class StallingClient(Client):
+    """Sends nothing for 9 s at the session samples `stalls`; `sent` counts all up to now."""
+
+    def __init__(
+        self, name: str, start: Event, begin: int, most: int | None, stalls: list[int]
+    ) -> None:
+        super().__init__(name, start, STALLED[:0], most)
+        ends = [at for at in range(PACKET, len(STALLED) + 1, PACKET) if at > begin]
+        cuts = pairwise([begin, *ends])
+        self._messages[1:1] = [(None, STALLED[at:end].tobytes()) for at, end in cuts]
+        self.sent, self._stalls = begin, stalls
+
+    async def receive(self, *arguments: Any) -> tuple[str | None, bytes]:
+        if self.sent in self._stalls:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._cut.wait(), 9.0)
+        text, data = await super().receive(*arguments)
+        self.sent += len(data) // 2
+        return text, data
+
+
+# Speech without any pause in it.
+STALLED = bursts(5.0)
+STALLS = [5 * PACKET, 12 * PACKET, 13 * PACKET, 20 * PACKET]
+
+
+@pytest.mark.parametrize("start", [START, BY_TURNS], ids=["silence", "turns"])
+def test_cut_among_stalls_everything_else_follows_once(start: Event) -> None:
+    """Connected again, the client sends its audio without the stalls that it had before."""
+
+    async def connected(
+        house: House, start: Event, begin: int, most: int | None, stalls: list[int]
+    ) -> StallingClient:
+        client = StallingClient(house.name(), start, begin, most, stalls)
+        with suppress(ClientDisconnected):
+            await house.frontend().serve(cast(Any, client))
+        return client
+
+    def ends(events: list[Event]) -> list[int]:
+        return [e["at_ms"] * 16 for e in events if e["type"] == "speech_stopped"]
+
+    async def tested() -> None:
+        house = House()
+        undisturbed = (await connected(house, start, 0, None, STALLS)).events
+        assert ends(undisturbed) == [*STALLS, len(STALLED)]
+        for most in range(1, len(undisturbed)):
+            before = await connected(house, start, 0, most, STALLS)
+            resume = before.events[-1]["resume"]
+            begin, told = resume["from_sample"], ends(before.events)
+            left = [at for at in STALLS if at >= before.sent and at not in told]
+            after = await connected(house, start | {"resume": resume}, begin, None, left)
+            assert once(before.events + after.events) == once(undisturbed), most
+            assert after.events[-1]["type"] == "done"
+
+    run(tested())
 
 
 async def test_turns_are_refused_where_there_is_no_model_to_find_them() -> None:

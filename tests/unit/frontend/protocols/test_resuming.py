@@ -295,7 +295,7 @@ def test_a_segment_of_any_length_has_a_bounded_number_of_points() -> None:
     delivery = DeliveryTracker()
     for at in range(700, 3_000_000, 700):
         delivery.received_audio(at, lambda at=at: AudioCheckpoint(at, at, at))
-    assert len(delivery._checkpoints) <= 512
+    assert len(delivery._points) <= 512
     assert delivery.state().listening == AudioCheckpoint()
     resume = ResumePoint(segment=1, segment_start=1_500_000)
     delivery.sent_text(SegmentFinal(0, "", 0, 93_750, "English", resume))

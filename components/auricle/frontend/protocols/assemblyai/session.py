@@ -252,6 +252,8 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Streaming:
+    empty_ends = False
+
     def __init__(
         self, options: StreamingOptions, replies: AssemblyReplies, idle_seconds: float
     ) -> None:

@@ -260,6 +260,8 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Flux:
+    empty_ends = False
+
     def __init__(self, options: FluxOptions, replies: FluxReplies, idle_seconds: float) -> None:
         self.idle_seconds = idle_seconds
         self._options = options

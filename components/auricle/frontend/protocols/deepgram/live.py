@@ -66,7 +66,7 @@ class Utterances:
         self._words = False  # text was sent since the last UtteranceEnd
 
     def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
-        """Endpointing has found `events`; it has listened up to sample `until`.
+        """Endpointing has found `events` up to sample `until`, which counts silence without audio.
 
         Call this before the processor gets the pieces: their text may come at once.
         """
@@ -83,6 +83,13 @@ class Utterances:
                 self._passed(event)
         self._gap_until(until - _ONSET)
         return replies + self._due_messages()
+
+    @property
+    def silence_until(self) -> int | None:
+        """The sample up to which silence must last for UtteranceEnd; None if that is not due."""
+        if self._quiet_since is None or self._gap is None:
+            return None
+        return self._quiet_since + self._gap + _ONSET
 
     def on_finalized(self, at: int) -> list[Reply]:
         """The client wants the text of all audio up to `at`, where its speech was ended."""
@@ -192,6 +199,8 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
 
 
 class _Live:
+    empty_ends = True  # as before Deepgram had CloseStream
+
     def __init__(
         self, options: ListenOptions, request: str, model: str, idle_seconds: float
     ) -> None:

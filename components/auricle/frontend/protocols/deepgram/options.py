@@ -127,8 +127,8 @@ def audio_form(encoding: str | None, sample_rate: int | None) -> tuple[str, int]
     """
     if encoding is None:
         raise UnsupportedValue(
-            f"encoding is missing: audio in a container is not supported here; "
-            f"send samples and name their encoding ({', '.join(ENCODINGS)})",
+            "encoding is missing: audio in a container, such as WebM, Ogg or WAV, is not supported "
+            f"on live connections; send samples and name their encoding ({', '.join(ENCODINGS)})",
             "encoding",
         )
     if sample_rate is None and encoding == "linear16":

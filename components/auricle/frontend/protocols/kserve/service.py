@@ -31,6 +31,7 @@ from auricle.core.errors import (
     UnsupportedValue,
 )
 from auricle.core.sanitize import quoted
+from auricle.frontend.audio.stalls import Reading
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.kserve.messages import (
     AUDIO,
@@ -101,14 +102,17 @@ class Sequence:
         caller: SequenceOwner,
         first: KserveRequest,
         send: Callable[[bytes], Awaitable[None]],
+        reading: Reading,
     ) -> None:
-        """`first` is the request that starts it; `send` sends a response."""
+        """`first` is the request that starts it; `send` sends a response; `reading` is the
+        stream's."""
         self._frontend = frontend
         self._caller = caller
         self._options = first.options
         self._last_request = first  # the last request that was processed
         self._warnings = first.warnings
         self._send = send
+        self._reading = reading
         self._record = Record(NAME, caller.address)
         # A request is processed before the next one is read: the client gets backpressure.
         self._chunks: asyncio.Queue[SequenceChunk] = asyncio.Queue(maxsize=1)
@@ -169,7 +173,7 @@ class Sequence:
             partials=options.partials,
         )
         channel = TextChannel(self._frontend, session, audio, self._on_text)
-        engine = SessionEngine(self._frontend, channel)
+        engine = SessionEngine(self._frontend, channel, reading=self._reading)
         with self._frontend.admission.interrupting(self._timeout.interrupt):
             await engine.run(self._read(engine, channel), last=lambda: self._last(engine))
 
@@ -283,6 +287,7 @@ class _Stream:
         self._admission = frontend.admission
         self._caller = caller
         self._messages = CallMessages(context, frontend.settings.slow_reader_seconds)
+        self._reading = Reading()
         # Sequences whose end was not received yet.
         self._sequences: dict[int | str, Sequence] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -315,7 +320,8 @@ class _Stream:
             if self._admission.draining and not self._running:
                 raise shutting_down()
             try:
-                data = await self._messages.receive(seconds, "the next request")
+                with self._reading.waiting():
+                    data = await self._messages.receive(seconds, "the next request")
             except Interrupted:
                 continue
             except DeadlineExceeded:
@@ -374,7 +380,8 @@ class _Stream:
                 f"a stream has at most {_MOST_SEQUENCES} sequences that have not ended"
             )
         self._record.logged = True  # by its sequences, from now on
-        sequence = Sequence(self._frontend, self._caller, wanted, self._messages.send)
+        send = self._messages.send
+        sequence = Sequence(self._frontend, self._caller, wanted, send, self._reading)
         task = asyncio.create_task(sequence.run())
         self._running.add(task)
         task.add_done_callback(self._finished)

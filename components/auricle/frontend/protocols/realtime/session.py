@@ -202,6 +202,11 @@ class RealtimeSession(AudioIntake[Ingest]):
                 context, language = turn.last.text, turn.last.language
 
     @property
+    def stall_needed(self) -> int | None:
+        """None without turn detection, too: the client commits its turns."""
+        return super().stall_needed if self._detects_turns else None
+
+    @property
     def resting_at(self) -> int | None:
         """None within a turn, too."""
         return super().resting_at if self._turn is None else None

@@ -102,6 +102,11 @@ class RealtimeWorker:
         try:
             async with live.session(Record(_DYNAMO, _DYNAMO), self._client, _DYNAMO) as session:
                 realtime = RealtimeSession(self._frontend, session, waiting.put)
-                await realtime.serve(lambda: anext(incoming, None))
+
+                async def receive() -> dict[str, Any] | None:
+                    with realtime.engine.reading.waiting():
+                        return await anext(incoming, None)
+
+                await realtime.serve(receive)
         except AuricleError as error:
             await waiting.put(events.error_event(error))

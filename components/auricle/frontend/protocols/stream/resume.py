@@ -20,7 +20,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.limits import CONTEXT, RESUME_TOKEN
 from auricle.dynamo import Tokens
 from auricle.frontend.audio.endpointing import EndpointingOptions
-from auricle.frontend.audio.resume_state import AudioCheckpoint, client_sample
+from auricle.frontend.audio.resume_state import AudioCheckpoint, Stall, client_sample
 from auricle.frontend.link.session_line import SentTranslations
 from auricle.frontend.protocols.stream.messages import Start
 from auricle.frontend.protocols.stream.refusals import (
@@ -46,6 +46,7 @@ from auricle.protocol.stream import Resume
 # audio again. Above the maximum number (the segment is that long), every second one is dropped.
 _CHECKPOINT_INTERVAL = SAMPLE_RATE
 _MOST_CHECKPOINTS = 512
+_MOST_STALLS = 64  # of clients that stop often without getting text in between
 # The longest audio without a message that updates the position from which the client keeps audio.
 _CHECKPOINT_DUE = 10 * SAMPLE_RATE
 
@@ -56,7 +57,8 @@ class SentState(msgspec.Struct, frozen=True, array_like=True):
     `point` is the processor's, after the last text sent; `sent_ms` is that text's `audio_ms`, or -1
     if its segment is final. `marks` is the number of starts and stops of speech sent, including
     `marks_before` ahead of `listening`. `received` are the 16 kHz samples that the client had sent,
-    and that were charged, as `AudioCheckpoint.received` counts them.
+    and that were charged, as `AudioCheckpoint.received` counts them. At `stalls`, after
+    `listening`, it sent nothing for a time, which ended speech or a turn.
     """
 
     point: ResumePoint = ResumePoint()
@@ -65,6 +67,7 @@ class SentState(msgspec.Struct, frozen=True, array_like=True):
     marks_before: int = 0
     marks: int = 0
     received: int = 0
+    stalls: tuple[Stall, ...] = ()
 
 
 NOTHING_SENT = SentState()
@@ -81,8 +84,11 @@ class DeliveryTracker:
         self._received = begun.received
         self._marks = begun.marks
         self._found = begun.marks_before  # starts and stops found, sent or not
-        # Checkpoints, ascending, and the number of marks found before each.
-        self._checkpoints = [(begun.listening, begun.marks_before)]
+        # Checkpoints with the number of marks found before each, and stalls, in their order.
+        self._points: list[tuple[AudioCheckpoint, int] | Stall] = [
+            (begun.listening, begun.marks_before),
+            *begun.stalls,
+        ]
         self._checkpoint_at = begun.listening.received
         self._stated_at = begun.received
 
@@ -103,11 +109,40 @@ class DeliveryTracker:
         far = received - self._checkpoint_at >= _CHECKPOINT_INTERVAL
         if (ended or far) and (found := checkpoint()) is not None:
             self._checkpoint_at = received
-            self._checkpoints.append((found, self._found))
+            self._add((found, self._found), received)
             self._forget()
-            if len(self._checkpoints) > _MOST_CHECKPOINTS:
-                del self._checkpoints[1::2]
+            if len(self._points) > _MOST_CHECKPOINTS:
+                self._points = [
+                    point
+                    for at, point in enumerate(self._points)
+                    if at % 2 == 0 or isinstance(point, Stall)
+                ]
         return new
+
+    def stalled(self, stall: Stall) -> None:
+        """The client has sent nothing for a time, or for longer than when this was called last."""
+        at = self._add(stall, stall.at)
+        before = self._points[at - 1]
+        if isinstance(before, Stall) and before.at == stall.at:
+            self._points[at - 1] = Stall(stall.at, max(before.samples, stall.samples))
+            del self._points[at]
+
+    @property
+    def full_of_stalls(self) -> bool:
+        """Whether a token has no room for another stall."""
+        return sum(isinstance(point, Stall) for point in self._points) >= _MOST_STALLS
+
+    def _add(self, point: tuple[AudioCheckpoint, int] | Stall, received: int) -> int:
+        """Add a point at which the client had sent `received`; return its place.
+
+        It comes before stalls of an earlier connection up to which the client has not sent its
+        audio again.
+        """
+        at = len(self._points)
+        while isinstance(later := self._points[at - 1], Stall) and later.at > received:
+            at -= 1
+        self._points.insert(at, point)
+        return at
 
     def found_mark(self) -> bool:
         """Speech has started or stopped; return whether the client has not received this mark."""
@@ -145,24 +180,32 @@ class DeliveryTracker:
 
     def state(self) -> SentState:
         """Return the state after the message that is being made."""
-        listening, before = self._checkpoints[0]
+        (listening, before), stalls = self._first, [p for p in self._points if isinstance(p, Stall)]
         self._stated_at = self._received
         # Processors use less of the previous text.
         context, translations = self._point.context[-CONTEXT:], self._translations.state()
         return SentState(
             replace(self._point, context=context, translations=translations),
-            *(self._sent_ms, listening, before, self._marks, self._received),
+            *(self._sent_ms, listening, before, self._marks, self._received, tuple(stalls)),
         )
+
+    @property
+    def _first(self) -> tuple[AudioCheckpoint, int]:
+        first = self._points[0]
+        if isinstance(first, Stall):
+            raise AssertionError("a stall without a checkpoint before it")
+        return first
 
     def _forget(self) -> None:
         """Drop checkpoints before the last one from which everything unsent is found again."""
         usable = 0
-        while (
-            usable + 1 < len(self._checkpoints)
-            and self._checkpoints[usable + 1][0].passed <= self._point.segment_start
-        ):
-            usable += 1
-        del self._checkpoints[:usable]
+        for at, point in enumerate(self._points[1:], 1):
+            if isinstance(point, Stall):
+                continue
+            if point[0].passed > self._point.segment_start:
+                break
+            usable = at
+        del self._points[:usable]
 
 
 PURPOSE = "auricle resume tokens 1"

@@ -24,6 +24,7 @@ from auricle.frontend.audio.chunks import (
     TurnResumption,
 )
 from auricle.frontend.audio.ingest import FeatureIngest, Ingest
+from auricle.frontend.audio.resume_state import Stall
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.stream import messages as protocol
 from auricle.frontend.protocols.stream.refusals import ResumeTakenOver
@@ -193,6 +194,14 @@ class _Session(Channel[Ingest | FeatureIngest]):
         for event in events:
             if not isinstance(event, AudioChunk | FeatureChunk) and self._delivery.found_mark():
                 await self._send(mark_reply(event), self._delivery.sent_mark)
+
+    @property
+    def stall_needed(self) -> int | None:
+        """None while tokens hold as many stalls as they may, until more text is sent."""
+        return None if self._delivery.full_of_stalls else super().stall_needed
+
+    def stalled(self, samples: int) -> None:
+        self._delivery.stalled(Stall(self.total_samples, samples))
 
     async def count(self) -> int:
         """Return how many of the samples processed now were not sent on an earlier connection."""

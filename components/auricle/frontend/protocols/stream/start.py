@@ -245,5 +245,5 @@ def _ingest(
     skip = left_out(point.sample, start.sample_rate)
     return Ingest(
         *(start.sample_rate, start.encoding, frontend.detector, options),
-        *(point, skip, frontend.turn_probability(client)),
+        *(point, skip, frontend.turn_probability(client), sent.stalls),
     )
