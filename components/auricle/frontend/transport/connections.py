@@ -38,18 +38,17 @@ _PENALTY_SECONDS = 5.0
 class ConnectionLimits:
     """Bounds of connections, and deadlines in seconds; a limit of 0 is disabled.
 
-    `per_address` and `per_second` are for a client's network: see `slots.NetworkLimit`; so are
-    `keyless_per_second` requests without a key on open connections. Each of `transports` has
-    reserved room. `unadmitted_bytes`: see `HeldBytes`. `head_seconds`: a
-    request's line and headers; `keep_alive_seconds`: the next request; `reader_seconds`: how long
-    a client may leave sent data unread; a WebSocket session has as long again to report its error.
-    Addresses in `trusted_proxies` are not counted.
+    `per_address` and `per_second` are for a client's network: see `slots.NetworkLimit`; as many
+    requests without a key are read per second. Each of `transports` has reserved room.
+    `unadmitted_bytes`: see `HeldBytes`. `head_seconds`: a request's line and headers;
+    `keep_alive_seconds`: the next request; `reader_seconds`: how long a client may leave sent data
+    unread; a WebSocket session has as long again to report its error. Addresses in
+    `trusted_proxies` are not counted.
     """
 
     most: int = 8192
     per_address: int = 0
     per_second: float = 0.0
-    keyless_per_second: float = 500.0
     transports: Sequence[str] = ()
     unadmitted_bytes: int = 256 << 20
     head_seconds: float = 10.0
@@ -122,7 +121,7 @@ class Connections:
         self._spare: dict[tuple[str, str], dict[Watched, None]] = {}
         self._networks = NetworkLimit(limits.per_address, "connections")
         self._rates = NetworkRates(limits.per_second, "connections", clock)
-        self._requests = NetworkRates(limits.keyless_per_second, "requests", clock)
+        self._requests = NetworkRates(limits.per_second, "requests", clock)
 
     def __len__(self) -> int:
         return len(self._open) + len(self._refused)
@@ -183,21 +182,23 @@ class Connections:
         """Whether the present request of the connection has a key."""
         if (place := self._open.get(connection)) is not None and place.has_key is not shown:
             place.has_key = shown
+            if shown:
+                self._requests.charge(place.networks, -1.0)
             self._sort(connection, place)
 
-    def answered(self, connection: Watched) -> float:
-        """A request is answered, and the next one may be of another client.
+    def requested(self, connection: Watched) -> None:
+        """A request begins, whose client has shown no key yet."""
+        if (place := self._open.get(connection)) is not None:
+            self._requests.charge(place.networks, 1.0)
 
-        Returns for how many seconds the next one must not be read: a network's requests without a
-        key have a rate, and refusing them would cost as much as answering them.
+    def must_wait(self, connection: Watched) -> float:
+        """Return for how many seconds no new request of the connection may be read.
+
+        A network's requests without a key have a rate. Refusing more would cost as much as
+        answering them.
         """
         place = self._open.get(connection)
-        if place is None:
-            return 0.0
-        if not place.has_key:
-            return self._requests.charge(place.networks, 1.0)
-        self.shown_key(connection, shown=False)
-        return 0.0
+        return 0.0 if place is None else self._requests.owed(place.networks)
 
     def used(self, connection: Watched, more: int) -> None:
         """The connection has `more` sessions and recordings than before, or fewer."""

@@ -226,9 +226,10 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._turn = None
         self._events = 0
         while self._unfed and not self.pipeline and not self._ended:
-            if self._events >= _TURN_EVENTS:
+            wait = self._connections.must_wait(self) if self._is_between_requests else 0.0
+            if wait or self._events >= _TURN_EVENTS:
                 self.flow.hold(held=True)
-                self._turn = self.loop.call_soon(self._feed)
+                self._turn = self.loop.call_later(wait, self._feed)
                 return
             piece = bytes(self._unfed[:_PIECE_BYTES])
             del self._unfed[:_PIECE_BYTES]
@@ -343,6 +344,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             return
         self._in_head, self._in_body = False, True
         self._head_bytes = self._framing_bytes = 0
+        self._connections.requested(self)
         super().on_headers_complete()
         self._rest()
 
@@ -365,22 +367,21 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered; the next one may be of another client."""
-        wait = self._connections.answered(self)
+        self._connections.shown_key(self, shown=False)
         super().on_response_complete()
         if self._half_closed and not self._is_answering and not self._unfed:
             self.transport.close()
         # `check_deadlines` does it. A timer would also keep the request's context.
         self._unset_keepalive_if_required()
         self._rest()
-        if wait and not self._ended:
-            self.flow.hold(held=True)
-            if self._turn is not None:
-                self._turn.cancel()
-            self._turn = self.loop.call_later(wait, self._feed)
-        elif self._unfed and self._turn is None:
+        if self._unfed and self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
 
     # ── deadlines ───────────────────────────────────────────────────────────
+
+    @property
+    def _is_between_requests(self) -> bool:
+        return not self._in_body and not self._head_bytes
 
     @property
     def _is_answering(self) -> bool:

@@ -289,13 +289,15 @@ class RateLimiter:
             raise RateLimited(f"rate limit exceeded: {self._rate:g} {self._what} per second", wait)
         bucket.take(1.0)
 
-    def charge(self, client: str, tokens: float) -> float:
-        """Take tokens, even if there are fewer; return the seconds until none is owed."""
-        if not self._rate:
-            return 0.0
-        bucket = self._bucket(client)
-        bucket.take(tokens)
-        return bucket.wait()
+    def charge(self, client: str, tokens: float) -> None:
+        """Take tokens, even if there are fewer. Negative ones are given back."""
+        if self._rate:
+            self._bucket(client).take(tokens)
+
+    def owed(self, client: str) -> float:
+        """Return the seconds until no token is owed."""
+        bucket = self._buckets.get(client)
+        return 0.0 if bucket is None else bucket.wait()
 
     def _bucket(self, client: str) -> TokenBucket:
         bucket = self._buckets.get(client)
@@ -322,7 +324,12 @@ class NetworkRates:
         for rates, network in zip(self._rates, networks, strict=False):
             rates.spend(network)
 
-    def charge(self, networks: Sequence[str], tokens: float = 1.0) -> float:
-        """Take tokens, even if there are fewer; return the seconds until none is owed."""
-        charged = zip(self._rates, networks, strict=False)
-        return max((rates.charge(network, tokens) for rates, network in charged), default=0.0)
+    def charge(self, networks: Sequence[str], tokens: float) -> None:
+        """Take tokens, even if there are fewer. Negative ones are given back."""
+        for rates, network in zip(self._rates, networks, strict=False):
+            rates.charge(network, tokens)
+
+    def owed(self, networks: Sequence[str]) -> float:
+        """Return the seconds until no token is owed."""
+        of = zip(self._rates, networks, strict=False)
+        return max((rates.owed(network) for rates, network in of), default=0.0)

@@ -145,18 +145,22 @@ def test_a_network_that_floods_waits_for_its_next_connection() -> None:
 
 def test_requests_without_a_key_have_a_rate_for_each_network() -> None:
     clock = Clock()
-    connections = Connections(ConnectionLimits(keyless_per_second=2.0), clock)
-    one, another, keyed = opened(connections, "10.0.0.1", 3)
-    assert [connections.answered(one) for _ in range(4)] == [0.0] * 4
-    assert connections.answered(one) == 0.5
-    assert connections.answered(another) == 1.0  # the network's, not the connection's
-    connections.shown_key(keyed, shown=True)
-    assert connections.answered(keyed) == 0.0
-    assert connections.answered(keyed) == 1.5  # each request shows its own key
-    clock.now += 1.0
-    assert connections.answered(one) == 1.0
+    connections = Connections(ConnectionLimits(per_second=2.0), clock)
+    one, another = opened(connections, "10.0.0.1", 2)
+    for _ in range(4):
+        connections.requested(one)
+        assert connections.must_wait(one) == 0.0
+    connections.requested(one)
+    assert connections.must_wait(one) == 0.5
+    assert connections.must_wait(another) == 0.5  # the network's, not the connection's
+    connections.requested(another)
+    assert connections.must_wait(one) == 1.0
+    connections.shown_key(another, shown=True)
+    assert connections.must_wait(one) == 0.5  # requests with a key do not count
+    clock.now += 0.5
+    assert connections.must_wait(one) == 0.0
     (stranger,) = opened(connections, "10.0.0.2", 1)
-    assert connections.answered(stranger) == 0.0
+    assert connections.must_wait(stranger) == 0.0
 
 
 def test_nothing_is_left_of_connections_that_closed() -> None:

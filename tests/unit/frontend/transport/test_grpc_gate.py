@@ -273,8 +273,8 @@ async def test_few_bytes_are_received_before_the_library_is_reached(
         await is_closed(reader)
 
 
-def test_the_reset_of_a_call_without_an_answer_counts_as_many_frames() -> None:
-    """The library makes the whole call before it sees the reset."""
+def test_a_new_call_counts_as_many_frames() -> None:
+    """The library makes the whole call before it sees its reset, or refuses it."""
     connections = Connections(ConnectionLimits(), Clock())
     rates = NetworkRates(2_000.0, "frames", Clock())
     client = cast(Any, SimpleNamespace(client=("10.0.0.1", 1), refused=lambda _error: None))
@@ -282,8 +282,8 @@ def test_the_reset_of_a_call_without_an_answer_counts_as_many_frames() -> None:
     waiting = NetworkLimit(512, "calls")
     calls = RpcCalls(connections, client, MiB, nothing, lambda _: ("x", "1"), rates, waiting)
     reader = Http2Reader(calls.from_client)
-    begun = [call(stream, "x/y") + reset(stream, 8) for stream in range(1, 601, 2)]
-    with pytest.raises(RateLimited):  # at 600 frames of the 4,000 that are free
+    begun = [call(stream, "x/y") + reset(stream, 8) for stream in range(1, 801, 2)]
+    with pytest.raises(RateLimited):  # at 800 frames of the 4,000 that are free
         reader.read(b"".join(begun), 0, [], 1_000)
 
 

@@ -82,8 +82,9 @@ def test_the_command_line_takes_a_key_where_others_cannot_read_it(
 ) -> None:
     given: list[str | None] = []
 
-    async def transcribe(_wanted: object, api_key: str | None) -> None:
+    async def transcribe(_wanted: object, api_key: str | None) -> bool:
         given.append(api_key)
+        return True
 
     monkeypatch.setattr("auricle.client.transcribe.transcribe", transcribe)
     (tmp_path / "key").write_text("auricle-x\n")

@@ -226,8 +226,10 @@ def test_a_site_has_the_rate_of_four_networks() -> None:
 def test_a_network_can_be_charged_beyond_its_rate() -> None:
     clock = Clock()
     rates = NetworkRates(2.0, "calls", clock)
-    assert rates.charge(("10.0.0.1",), 3.0) == 0.0
-    assert rates.charge(("10.0.0.1",), 7.0) == 3.0  # it had 4 tokens
+    rates.charge(("10.0.0.1",), 3.0)
+    assert rates.owed(("10.0.0.1",)) == 0.0
+    rates.charge(("10.0.0.1",), 7.0)
+    assert rates.owed(("10.0.0.1",)) == 3.0  # it had 4 tokens
     clock.now += 3.0
     with pytest.raises(RateLimited) as refused:
         rates.spend(("10.0.0.1",))

@@ -110,15 +110,16 @@ async def test_a_handshake_that_is_none_is_told_what_one_needs_and_not_its_own_h
     header: bytes, instead: bytes
 ) -> None:
     door, echo = Door(), Echo()
-    # A request that parses as HTTP is answered, and the server waits for the next one.
-    async with door.serving(echo.app, timeout_keep_alive=1):
+    async with door.serving(echo.app):
         reader, writer = await door.connect()
         bad = HANDSHAKE.replace(header, instead)
         # One of several Upgrade headers makes it a handshake.
         if header.startswith(b"upgrade"):
             bad = bad.replace(b"connection: upgrade", b"connection: upgrade\r\nupgrade: websocket")
         writer.write(bad)
-        answer = await reader.read()
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.write_eof()  # the server waits for the next request
+        answer += await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 4")
     assert len(answer) < 1_000

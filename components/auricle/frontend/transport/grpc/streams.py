@@ -27,9 +27,9 @@ _MOST_WITHOUT_DATA = 32
 # Encoded headers of a call: a bound, and how many a network may send a second. Decoding them costs
 # more than passing them on.
 _MOST_HEADER_BYTES, _HEADER_BYTES_PER_FRAME = 16 * 1024, 250
-# A reset of a call without an answer counts as 20 more frames: it costs the client nothing, and the
-# library makes the whole call before it sees the reset.
-_RESET_FRAMES = 20.0
+# A new call counts as ten more frames: a refusal or a reset costs its client nothing, and the
+# library makes the whole call before.
+_CALL_FRAMES = 10.0
 _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its size
 
 
@@ -324,11 +324,9 @@ class _FromClient:
         self._frames_rate.spend(self._calls.networks)
         if kind == FrameKind.HEADERS and stream > self._newest:
             self._newest = stream
+            self._frames_rate.charge(self._calls.networks, _CALL_FRAMES)
             self._refused = self._calls.begin(stream)
         elif kind == FrameKind.RST_STREAM:
-            call = self._calls.open.get(stream)
-            if call is not None and not call.answered:
-                self._frames_rate.charge(self._calls.networks, _RESET_FRAMES)
             self._calls.close(stream)
         if kind in (FrameKind.HEADERS, FrameKind.CONTINUATION):
             self._headers.begin(kind, flags, stream, size)
