@@ -16,5 +16,8 @@ class HeldPlace:
     def belongs_to(self, call: Any) -> None:
         """Belong to a call, without an effect."""
 
+    def deliver(self) -> None:
+        """Nothing is held back."""
+
     def spoke(self) -> None:
         """There is speech, which protects nothing here."""

@@ -53,6 +53,7 @@ def audiosocket(draw: Draw) -> Stream:
 def wyoming(draw: Draw) -> Stream:
     """The events of an utterance, one of them with a wrong header or wrong fields."""
     names = [name for name in _EVENTS if chance(draw, 70)] or ["describe"]
+    names += [pick(draw, ("audio-stop", "audio-chunk")) for _ in some(draw, 3)]  # after the end
     broken, sent = pick(draw, names), b""
     for name in names:
         payload = draw(v.noise(640)) if name == "audio-chunk" else b""

@@ -29,6 +29,7 @@ class Reading:
     def __init__(self, before: Reading | None = None) -> None:
         """`before` reads the messages first, for this session and others."""
         self._before = before
+        self.deliver: Callable[[], object] = lambda: None  # messages that are held back, to join
         self._waits = False
         self._left_at = self._since = float("-inf")
 
@@ -124,8 +125,9 @@ class StallTimer:
         if left > 0:
             self._reads = False
             self._check_after(left)
-        elif not self._reads:
+        elif not self._reads and self._reading is not None:
             self._reads = True
+            self._reading.deliver()
             self._check_after(_UNREAD_SECONDS)
         else:
             self._reads = False

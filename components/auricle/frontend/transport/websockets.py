@@ -113,6 +113,10 @@ class ClientSocket(LiveSession):
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
+    def deliver(self) -> None:
+        """Let `receive` return the bytes that came, though they are less than enough."""
+        self._join(0)
+
     async def read_up(self) -> None:
         """After the end of the audio, ignore all messages until the client leaves.
 

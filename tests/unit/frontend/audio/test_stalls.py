@@ -174,7 +174,7 @@ async def listened(ingest: Ingest, sent: list[tuple[str, Any]]) -> list[AudioEve
 
 
 @pytest.mark.parametrize("options", [OPTIONS, TURNS, IN_SEGMENTS])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     runs=st.lists(st.tuples(LOUD, st.sampled_from([0, 16_000, 40_000])), min_size=1, max_size=4),
     cut=st.floats(0, 1),
@@ -361,6 +361,20 @@ def test_what_arrived_while_the_loop_was_late_is_read_first() -> None:
         await wire.wait(0.02 + LEAST_SECONDS)  # the timer and the packet at the same time
         await wire.hear(0.02)
         await wire.wait(0.5)
+        assert wire.due == []
+
+    in_time(test)
+
+
+def test_what_is_held_back_to_be_joined_is_delivered_first() -> None:
+    async def test(wire: Wire) -> None:
+        await wire.hear(0.02)
+        held = asyncio.Event()
+        wire.reading.deliver = held.set
+        with wire.reading.waiting():
+            await held.wait()
+        assert asyncio.get_running_loop().time() == pytest.approx(0.02 + LEAST_SECONDS, abs=0.01)
+        await wire.hear(0.02)
         assert wire.due == []
 
     in_time(test)
