@@ -110,7 +110,7 @@ async def test_what_is_served_is_described(wyoming_port: int) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "code"),
-    [({"name": "whisper"}, "model_not_found"), ({"language": "xx"}, "bad_request")],
+    [({"name": "whisper"}, "model_not_found"), ({"language": "xx"}, "unsupported_value")],
 )
 async def test_what_cannot_be_done_is_told_and_the_connection_closed(
     wyoming_port: int, asked: dict[str, Any], code: str

@@ -108,6 +108,7 @@ def test_every_area_and_attack_is_tried_here_or_in_the_campaign() -> None:
         "http2_floods",
         "endless_trailers",
         "idle_connections",
+        "keyless_requests",
         "silent_sessions",
         "equal_calls",
         "stored_uploads",
