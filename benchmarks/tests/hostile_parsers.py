@@ -45,12 +45,8 @@ from auricle.frontend.protocols.riva.service import PACKAGE
 from auricle.frontend.protocols.stream.refusals import ResumeMissing
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens, SentState
 from auricle.frontend.protocols.stream.start import parse_end, parse_start
-from auricle.frontend.protocols.transcriptions.form import (
-    TranscriptionForm,
-    parse_as,
-    read_form,
-    take_upload,
-)
+from auricle.frontend.protocols.transcriptions.form import TranscriptionForm, parse_as
+from auricle.frontend.protocols.transcriptions.multipart import read_form, take_upload
 from auricle.frontend.protocols.transcriptions.translating import TranslationForm
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.transport.access.keys import ANYONE, ApiKey

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unit
 COUNTS = {
     **dict.fromkeys(("starts", "resumes", "events", "pcm", "listen", "telephones"), 1_500),
     **dict.fromkeys(("wyoming", "rpc", "requests"), 1_500),
-    **{"forms": 700, "features": 900, "containers": 400},
+    **{"forms": 700, "features": 900, "containers": 400, "damaged": 60},
     **{"translations": 400, "translate_requests": 200},
 }
 OF_PROCESSES = ("requests", "translate_requests")  # errors between processes may name types

@@ -78,6 +78,11 @@ CONTAINERS = {
 }
 _VALUES = {"flt": (1.0, np.float32), "s16": (32_767.0, np.int16), "s32": (2.0**31 - 1e3, np.int32)}
 Damage = Literal["hole", "zeroed", "cut", "joined"]
+DAMAGES: tuple[Damage, ...] = ("hole", "zeroed", "cut", "joined")
+# Samples of PCM may be zeros: that is silence. An MPEG program stream that ends between two packets
+# has no length and needs no end.
+_PCM = ("wav", "wav-ulaw", "wav-adpcm", "w64", "aiff", "au", "caf", "mov-pcm")
+CANNOT_BE_SEEN = {*((name, "zeroed") for name in _PCM), ("mpeg-mp2", "cut")}
 
 
 def encoded(name: str, pieces: Sequence[tuple[float, Float32]], channels: int = 1) -> bytes:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from contextlib import AsyncExitStack, suppress
+from typing import Any
+
+import numpy as np
 
 from auricle_testing import media, recordings
+from auricle_testing.containers import CANNOT_BE_SEEN, CONTAINERS, DAMAGES, encoded, spoiled
 from benchmarks.hostile.attacker import judging
 from benchmarks.hostile.attackers.ports import head
 from benchmarks.hostile.attackers.wire import Hung, Target, Wire
@@ -17,13 +22,14 @@ from benchmarks.hostile.strategies.http import TRANSCRIPTIONS, upload
 from benchmarks.hostile.strategies.values import MODEL
 
 _BOMB_SECONDS = 45.0
+_MISHEARD = 1  # words at a joint, or at the noise of an encoder
 _SLOW_CONNECTIONS = 256
 _GOOD = "a newcomer's recording was transcribed"
 
 
-async def _upload(target: Target, data: bytes, name: str, seconds: float) -> bytes:
+async def _upload(target: Target, data: bytes, name: str, seconds: float, **fields: str) -> bytes:
     """Post a file, and return the answer; empty if none comes in that time."""
-    form = upload(data, name, model=target.model)
+    form = upload(data, name, model=target.model, **fields)
     wire = await Wire.open(target.place("http"))
     try:
         async with asyncio.timeout(seconds):
@@ -93,6 +99,32 @@ async def media_bombs(target: Target, scale: float) -> Held:
     await rows
     detail = f"still in progress: {', '.join(slow)}" if slow else "all were answered"
     return Held(not (refused or wrong), refused or "; ".join(wrong) or detail, count)
+
+
+async def spoiled_recordings(target: Target, scale: float) -> Held:
+    """Damaged and joined files of all containers: no words are lost without a warning."""
+    spoken = np.concatenate([recordings.samples(name) for name in ("hello", "kitchen")])
+    wrong, count = list[str](), 0
+    for name in list(CONTAINERS)[:: max(1, round(0.5 / scale))]:
+        data = await asyncio.to_thread(encoded, name, [(0.0, spoken)])
+        words = len(_told(await _upload(target, data, name, _BOMB_SECONDS))["text"].split())
+        for damage in DAMAGES:
+            count += 1
+            file = spoiled(data, damage)
+            told = _told(await _upload(target, file, name, _BOMB_SECONDS, on_damage="keep"))
+            expected = words * 2 if damage == "joined" else words
+            lost = len(told.get("text", "").split()) < expected - _MISHEARD
+            said = "error" in told or "warnings" in told or (name, damage) in CANNOT_BE_SEEN
+            if lost and not said:
+                wrong.append(f"{name} {damage}: {told}"[:200])
+    return Held(not wrong, "; ".join(wrong) or "all losses were reported", count)
+
+
+def _told(answer: bytes) -> dict[str, Any]:
+    """Return the object of an answer; an answer that does not come counts as an error."""
+    body = answer.partition(b"\r\n\r\n")[2]
+    told: dict[str, Any] = json.loads(body) if body else {"error": "no answer", "text": ""}
+    return {"text": "", **told}
 
 
 async def slow_bodies(target: Target, _scale: float) -> Held:

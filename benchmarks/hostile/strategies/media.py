@@ -11,6 +11,8 @@ import av
 import numpy as np
 from hypothesis import strategies as st
 
+from auricle_testing import recordings
+from auricle_testing.containers import CONTAINERS, encoded
 from benchmarks.hostile.inputs import Post, Session
 from benchmarks.hostile.strategies import values as v
 from benchmarks.hostile.strategies.http import upload
@@ -86,6 +88,35 @@ def uploads(draw: Draw) -> Post:
     else:
         data = file[: draw(st.integers(0, len(file)))] + draw(_files)
     return upload(data, pick(draw, ("x.bin", "x.bin", "x.m3u8")), model=v.MODEL)
+
+
+@cache
+def _spoken(name: str, pause: float) -> bytes:
+    """A spoken recording in that container, with a pause of that many seconds within."""
+    spoken = recordings.samples("hello")
+    if not name.startswith(("webm", "mkv", "mp4", "m4a", "ogg")):  # others fill it with padding
+        pause = min(pause, 0.5)
+    if not pause:
+        return encoded(name, [(0.0, spoken)])
+    return encoded(name, [(0.0, spoken), (len(spoken) / 16_000 + pause, spoken)])
+
+
+@st.composite
+def damaged(draw: Draw) -> Post:
+    """A recording with a gap, a hole, zeros or a cut end, or joined to another."""
+    name, pause = pick(draw, sorted(CONTAINERS)), pick(draw, (0.0, 0.0, 0.5, 30.0, 4_000.0))
+    data = _spoken(name, pause)
+    begin, size = draw(st.integers(0, len(data))), draw(st.integers(1, len(data) // 4))
+    match draw(st.integers(0, 4)):
+        case 0:
+            data = data[:begin] + data[begin + size :]
+        case 1:
+            data = data[:begin] + bytes(size) + data[begin + size :]
+        case 2:
+            data = data[:begin]
+        case 3:
+            data += _spoken(pick(draw, (name, *sorted(CONTAINERS))), 0.0)
+    return upload(data, "x.bin", model=v.MODEL, on_damage=pick(draw, ("reject", "keep")))
 
 
 # Log-mel features.

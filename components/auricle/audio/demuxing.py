@@ -72,7 +72,8 @@ class Demuxing:
                     packet = next(packets, None)
                 except MemoryError:
                     raise
-                except (av.error.FFmpegError, OSError):  # OSError: a seek beyond the file
+                # OSError: a seek beyond the file. IndexError: PyAV does not know a later track.
+                except (av.error.FFmpegError, OSError, IndexError):
                     self.lost = True
                     return
             if logs:
@@ -111,6 +112,7 @@ class Demuxing:
 
 def time_of(frame: av.AudioFrame) -> float | None:
     """Return the time at which a frame begins, in seconds of its container."""
-    if frame.pts is None or not frame.time_base:
+    unit = frame.time_base
+    if frame.pts is None or not unit:
         return None
-    return float(frame.pts * frame.time_base)
+    return float(frame.pts * unit.numerator / unit.denominator)

@@ -41,25 +41,32 @@ class Mixer:
         """Return a frame's samples, float32 (samples,) in [-1, 1]."""
         self.cancelled = False
         samples = _planes(frame)
+        scale = _SCALES[samples.dtype.str[1:]]
+        planes: Float32 = samples.astype(np.float32, copy=False)
+        if samples.dtype == np.uint8:
+            planes = planes - np.float32(128.0)
         if self._channel is not None:
-            return _scaled(samples[self._channel].astype(np.float32), samples.dtype)
-        mean = _scaled(samples.mean(axis=0, dtype=np.float32), samples.dtype)
-        if len(samples) == 1:
-            return mean
-        return self._louder(samples, mean, frame.samples / frame.sample_rate)
+            picked: Float32 = planes[self._channel] * scale
+            return picked
+        mean: Float32 = planes.mean(axis=0, dtype=np.float32)
+        if len(planes) > 1:
+            loudest = self._loudest(planes, mean, float(scale), frame.samples / frame.sample_rate)
+            mean = planes[loudest] if self.cancelled else mean
+        return mean * scale
 
-    def _louder(self, samples: npt.NDArray[Any], mean: Float32, seconds: float) -> Float32:
-        if len(self._energies) != len(samples):
-            self._mean_energy, self._energies = 0.0, np.zeros(len(samples))
+    def _loudest(self, planes: Float32, mean: Float32, scale: float, seconds: float) -> int:
+        """Return the number of the loudest channel; note whether the mean is too quiet."""
+        if len(self._energies) != len(planes):
+            self._mean_energy, self._energies = 0.0, np.zeros(len(planes))
         kept = 0.5 ** (seconds / _HALF_LIFE)
-        planes = [_scaled(plane.astype(np.float32), samples.dtype) for plane in samples]
-        energies = np.array([_energy(plane) for plane in planes])
-        self._mean_energy = kept * self._mean_energy + (1 - kept) * _energy(mean)
-        self._energies = kept * self._energies + (1 - kept) * energies
-        loudest = int(np.argmax(self._energies))
-        alone = self._energies[loudest] / len(samples) ** 2
+        share = (1 - kept) * scale**2 / len(mean)
+        self._mean_energy = kept * self._mean_energy + share * float(np.dot(mean, mean))
+        energies = np.einsum("ij,ij->i", planes, planes)
+        self._energies = kept * self._energies + share * energies
+        loudest = int(self._energies.argmax())
+        alone = self._energies[loudest] / len(planes) ** 2
         self.cancelled = bool(self._mean_energy < _CANCELLED * alone and alone > _SILENCE)
-        return planes[loudest] if self.cancelled else mean
+        return loudest
 
 
 def _planes(frame: av.AudioFrame) -> npt.NDArray[Any]:
@@ -68,14 +75,3 @@ def _planes(frame: av.AudioFrame) -> npt.NDArray[Any]:
     if frame.format.is_planar:
         return samples
     return samples.reshape(-1, frame.layout.nb_channels).T
-
-
-def _scaled(samples: Float32, dtype: np.dtype[Any]) -> Float32:
-    if dtype == np.uint8:
-        samples -= np.float32(128.0)
-    scaled: Float32 = samples * _SCALES[dtype.str[1:]]
-    return scaled
-
-
-def _energy(samples: Float32) -> float:
-    return float(np.dot(samples, samples)) / max(len(samples), 1)

@@ -10,15 +10,18 @@ import pytest
 from auricle.audio.findings import Findings
 from auricle.core.errors import UndecodableAudio
 from auricle_testing import media, recordings
-from auricle_testing.containers import CONTAINERS, Damage, encoded, spoiled
+from auricle_testing.containers import (
+    CANNOT_BE_SEEN,
+    CONTAINERS,
+    DAMAGES,
+    Damage,
+    encoded,
+    spoiled,
+)
 from tests.unit.audio.test_times_of_recordings import read, speech
 
 pytestmark = pytest.mark.unit
 SECONDS = 5
-# Samples of PCM may be zeros: that is silence. An MPEG program stream that ends between two packets
-# has no length and needs no end.
-_PCM = ("wav", "wav-ulaw", "wav-adpcm", "w64", "aiff", "au", "caf", "mov-pcm")
-CANNOT_BE_SEEN = {*((name, "zeroed") for name in _PCM), ("mpeg-mp2", "cut")}
 
 
 @cache
@@ -26,7 +29,7 @@ def intact(name: str) -> bytes:
     return encoded(name, [(0.0, speech()[: SECONDS * 16_000])])
 
 
-@pytest.mark.parametrize("damage", ["hole", "zeroed", "cut", "joined"])
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_what_is_missing_is_told(name: str, damage: Damage) -> None:
     findings = Findings(keep_damaged=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
@@ -10,6 +13,7 @@ from httpx import ASGITransport, AsyncClient
 
 from auricle.frontend.page.routes import CAPTIONS, OPERATIONS, Page, with_pages
 from auricle_testing.server import ROOT
+from tests.browser import CLIENT, needs_node
 
 pytestmark = pytest.mark.unit
 PAGES = ROOT / "components/auricle/frontend/page"
@@ -111,3 +115,40 @@ def test_a_page_is_small(served: Page) -> None:
     shared = 20_000  # the files of another page: colours, the icon
     sizes = [(PAGES / served.folder / name).stat().st_size for name in SERVED[served]]
     assert sum(sizes) + shared < 150_000
+
+
+_MIXED = """
+globalThis.OfflineAudioContext = class {
+  async decodeAudioData() {
+    const channels = JSON.parse(process.argv[2]).map((one) => Float32Array.from(one));
+    return {
+      numberOfChannels: channels.length,
+      length: channels[0].length,
+      getChannelData: (number) => channels[number],
+    };
+  }
+};
+const samples = await samplesOf({ arrayBuffer: async () => null });
+console.log(JSON.stringify([...samples]));
+"""
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("channels", "loudest"),
+    [
+        ([[0.5, -0.25]], 0.5),
+        ([[0.5, -0.25], [-0.5, 0.25]], 0.5),
+        ([[0.5, -0.25], [0.25, -0.125]], 0.375),
+        ([[0.5, -0.25], [0, 0]], 0.25),
+        ([[0, 0], [0, 0]], 0.0),
+    ],
+)
+def test_channels_of_a_file_that_cancel_each_other_are_heard(
+    tmp_path: Path, channels: list[list[float]], loudest: float
+) -> None:
+    page = tmp_path / "page.mjs"
+    page.write_text((CLIENT / "file.js").read_text() + _MIXED)
+    command = ["node", str(page), json.dumps(channels)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)[0] == int(loudest * 32_767)

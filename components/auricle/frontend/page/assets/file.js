@@ -17,12 +17,33 @@ export async function samplesOf(file) {
   const audio = await context.decodeAudioData(await file.arrayBuffer());
   const channels = Array.from({ length: audio.numberOfChannels }, (_, n) => audio.getChannelData(n));
   const mixed = new Int16Array(audio.length);
+  const mean = audible(channels);
   for (let at = 0; at < mixed.length; at++) {
-    let sum = 0;
-    for (const channel of channels) sum += channel[at];
-    mixed[at] = Math.max(-1, Math.min(1, sum / channels.length)) * 32767;
+    mixed[at] = Math.max(-1, Math.min(1, mean(at))) * 32767;
   }
   return mixed;
+}
+
+/**
+ * Channels that cancel each other would be silence: as on the server, the louder one is used then.
+ * @param {Float32Array[]} channels
+ * @returns {(at: number) => number} the mean of the channels at a sample, or the louder one's value
+ */
+function audible(channels) {
+  const mean = (/** @type {number} */ at) => {
+    let sum = 0;
+    for (const channel of channels) sum += channel[at];
+    return sum / channels.length;
+  };
+  const energy = (/** @type {(at: number) => number} */ value) => {
+    let sum = 0;
+    for (let at = 0; at < channels[0].length; at++) sum += value(at) ** 2;
+    return sum;
+  };
+  const energies = channels.map((channel) => energy((at) => channel[at]));
+  const loudest = energies.indexOf(Math.max(...energies));
+  const cancelled = energy(mean) < (0.25 * energies[loudest]) / channels.length ** 2;
+  return cancelled ? (at) => channels[loudest][at] : mean;
 }
 
 /**
