@@ -74,7 +74,7 @@ AREAS: dict[str, Area] = {
     "wyoming": Area(ports.wyoming(), 4_000, 150),
     "rpc": Area(ports.calls(), 6_000, 300),
     "grpc": Area(ports.frames(), 6_000, 300),
-    "trailers": Area(http.trailers(), 4_000, 200),
+    "trailers": Area(st.one_of(http.trailers(), http.offers()), 4_000, 250),
     "hosts": Area(http.hosts(), 4_000, 200),
     "translations": Area(
         st.one_of(messages.translated, messages.translated, http.forms(http.TRANSLATED)), 4_000, 250

@@ -127,6 +127,32 @@ def trailers(draw: Draw) -> Stream:
     return Stream("http", (b"\r\n".join((*lines, b"Connection: close", b"", b"")), body or b"\r\n"))
 
 
+_OFFERS = (
+    *(b"h2c", b"websocket", b"h2c, websocket", b"TLS/1.0", b"websocket\r\nUpgrade: h2c", b""),
+    b"x" * 9_000,
+)
+_CONNECTIONS = (b"Upgrade, HTTP2-Settings", b"upgrade", b"close, upgrade", b"keep-alive", b"x, ,")
+
+
+@st.composite
+def offers(draw: Draw) -> Stream:
+    """Requests that offer other protocols, with bodies of any framing, and requests in them."""
+    requests = []
+    for _ in range(draw(st.integers(1, 3))):
+        head = pick(draw, (b"POST", b"GET", b"CONNECT", b"HEAD"))
+        head += b" " + pick(draw, ("/live", TRANSCRIPTIONS, STREAM, "*", "x:1")).encode()
+        lines = [head + pick(draw, (b" HTTP/1.1", b" HTTP/1.1", b" HTTP/1.0"))]
+        lines += [b"Host: x", b"Authorization: Bearer " + KEY]
+        lines += [b"Upgrade: " + pick(draw, _OFFERS), b"Connection: " + pick(draw, _CONNECTIONS)]
+        body = pick(draw, (b"", b"12345", b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n"))
+        framing = pick(draw, (b"Content-Length: %d" % len(body), *_BODIES, b"Expect: 100-continue"))
+        lines += [framing, *(_header(draw) for _ in v.some(draw, 1))]
+        requests.append(b"\r\n".join((*lines, b"", body)))
+    data = b"".join(requests)
+    at = draw(st.integers(1, len(data) - 1))
+    return Stream("http", (data[:at], data[at:]))
+
+
 _HOSTS = (
     *("localhost", "127.0.0.1", "[::1]", "auricle", "attacker.example", "127.1", "0", "[::1", "]"),
     *("localhost:0", "localhost:99999", "a:b:c", "x@localhost", "localhost.", ".", "*", "", " "),
@@ -185,6 +211,8 @@ _CONTENT_TYPES = (
 )
 _AFTER_NAMES = (
     *(b"", b"", b"", b"", b'; filename="x"', b'; filename="\xff\x00"', b"; filename*=utf-8''x"),
+    *(b"; filename*=UTF-8''%ff%00%22", b"; filename*='" + b"%" * 3_000, b"; filename*0=x"),
+    *(b"\r\nContent-Transfer-Encoding: binary", b"\r\nContent-Transfer-Encoding: base64"),
     *(b"\r\nContent-Type: text/plain; charset=x", b"\r\nContent-Type: \xff"),
     b"\r\nContent-Type: " + b"a" * 9_000,
 )
@@ -236,6 +264,8 @@ def forms(draw: Draw, path: str) -> Post:
         kind = pick(draw, _CONTENT_TYPES)
     elif what == 5:
         body = draw(v.json_of(v.anything))
+    elif what == 6:
+        body = draw(v.noise(300)) * pick(draw, (1, 1, 60)) + b"\r\n" + body + draw(v.noise(300))
     return Post(path, kind, body)
 
 

@@ -312,9 +312,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     @property
     def _ignores_offer(self) -> bool:
-        """Whether the request will be parsed again, without its offer. CONNECT is malformed."""
-        offered = self.parser.should_upgrade() and not self._should_upgrade()
-        return offered and self.parser.get_method() != b"CONNECT"
+        """Whether the request will be parsed again, without its offer."""
+        return self.parser.should_upgrade() and not self._should_upgrade()
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over."""
@@ -340,6 +339,8 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request's headers are complete; the application has it from here."""
+        if self.parser.get_method() == b"CONNECT":
+            raise httptools.HttpParserError("CONNECT makes no sense here")
         if self._ignores_offer:
             return
         self._in_head, self._in_body = False, True

@@ -192,7 +192,11 @@ async def test_a_tls_handshake_has_a_deadline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\x16\x03\x01\x02", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]
+    "garbage",
+    [
+        *(b"\x16\x03\x01\x02", b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"),
+        *(b"CONNECT x:1 HTTP/1.1\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"),
+    ],
 )
 async def test_garbage_is_answered_with_400_and_counted_as_a_refusal(
     garbage: bytes, caplog: pytest.LogCaptureFixture
