@@ -33,7 +33,7 @@ words: speech that silence has ended
 
 silence: no words
   1000 | session done | stream translations listen flux assemblyai twilio
-  left unsupported_value | session client_gone | realtime | it commits a turn that there is not
+  left input_audio_buffer_commit_empty | session client_gone | realtime | it commits nothing
   left | session client_gone | vapi
   left | session done | wyoming
   hung up | session done | audiosocket
@@ -77,7 +77,7 @@ audio after the end: is ignored, or belongs to something else
 second end: changes nothing
   1000 'word' | session done | stream listen flux assemblyai twilio
   1000 'WORD' | session done | translations
-  left unsupported_value 'word' | session client_gone | realtime | there is nothing to commit
+  left input_audio_buffer_commit_empty 'word' | session client_gone | realtime | no turn is open
   - | - | vapi riva kserve
   left 'word' | session done | wyoming
   hung up 'word' | session done | audiosocket

@@ -15,6 +15,8 @@ import openai
 import pytest
 import websockets
 from openai.resources.realtime.realtime import AsyncRealtimeConnection
+from openai.types.realtime import RealtimeServerEvent
+from pydantic import TypeAdapter
 
 from auricle.audio.pcm import g711_table
 from auricle_testing import recordings
@@ -173,17 +175,21 @@ async def test_partial_text_comes_as_an_event_of_ours(server: Server) -> None:
 @pytest.mark.parametrize(
     ("event", "code", "message"),
     [
-        ({"type": "response.create"}, "protocol", "not an event that is supported (session.update"),
-        ({"type": "input_audio_buffer.append"}, "protocol", "audio is missing"),
-        ({"type": "input_audio_buffer.append", "audio": "%%"}, "protocol", "audio"),
+        (
+            {"type": "response.create"},
+            "invalid_event",
+            "not an event that is supported (session.update",
+        ),
+        ({"type": "input_audio_buffer.append"}, "invalid_event", "audio is missing"),
+        ({"type": "input_audio_buffer.append", "audio": "%%"}, "invalid_event", "audio"),
         (
             {"type": "input_audio_buffer.commit"},
-            "unsupported_value",
+            "input_audio_buffer_commit_empty",
             "nothing to commit: no turn is open",
         ),
         (
             {"type": "session.update", "session": {"voice": "x"}},
-            "unsupported_value",
+            "unknown_parameter",
             "session.voice is not supported",
         ),
         (
@@ -205,6 +211,7 @@ async def test_a_bad_event_is_answered_and_the_session_goes_on(
         assert refused.type == "error"
         assert refused.error.code == code
         assert message in refused.error.message
+        assert refused.error.event_id == "mine"
         await append(connection, resampled_pcm("hello").tobytes())
         assert (await until(connection, PREFIX + "completed"))[-1].transcript
 
@@ -239,7 +246,30 @@ async def test_a_manual_turn_needs_some_audio(server: Server) -> None:
         await append(connection, bytes(100))
         await connection.input_audio_buffer.commit()
         refused = await connection.recv()
-        assert "holds 2 ms; a turn needs at least 100 ms" in refused.error.message
+        assert refused.error.code == "input_audio_buffer_commit_empty"
+        assert "a turn needs 100 ms of audio, 2 ms were sent" in refused.error.message
+
+
+@pytest.mark.parametrize("detects", [True, False])
+async def test_every_event_is_of_the_official_clients_types(server: Server, detects: bool) -> None:
+    """The client itself checks nothing."""
+    options: dict[str, Any] = {} if detects else {"turn_detection": None}
+    kinds = set()
+    update: Any = {"include": ["item.input_audio_transcription.logprobs"]}
+    async with asyncio.timeout(120), connected(server, **options) as connection:
+        await connection.session.update(session=update)
+        await append(connection, resampled_pcm("hello").tobytes())
+        await connection.input_audio_buffer.commit()
+        await connection.input_audio_buffer.clear()
+        await connection.input_audio_buffer.commit()
+        while not {"error", PREFIX + "completed"} <= kinds:
+            data = await connection.recv_bytes()
+            kind = json.loads(data)["type"]
+            kinds.add(kind)
+            if not kind.startswith("auricle."):
+                event = TypeAdapter(RealtimeServerEvent).validate_json(data, strict=True)
+                assert event.type == kind
+    assert PREFIX + "segment" in kinds
 
 
 async def test_binary_frames_end_the_session_with_a_reason(server: Server) -> None:

@@ -21,7 +21,8 @@ class AuricleError(Exception):
     `retryable`: the same request may succeed elsewhere or later. `retry_after_seconds` is 0 if
     unknown. `keys` are the affected windows or blocks. The message is for logs: it may name hosts,
     files and errors of libraries. Clients receive `public_message`
-    instead; None if the message itself is written for clients.
+    instead; None if the message itself is written for clients. `openai_code` is the code of
+    OpenAI's realtime protocol; None if it is `code`.
     """
 
     code = "internal"
@@ -31,6 +32,7 @@ class AuricleError(Exception):
     retry_after_seconds = 0.0
     keys: tuple[str, ...] = ()
     param: str | None = None
+    openai_code: str | None = None
     public_message: str | None = UNFORESEEN
     logged = False  # its session was logged and counted as ended
 
@@ -44,6 +46,7 @@ class BadRequest(AuricleError):
     """The client's request is wrong; repeating it will not help."""
 
     code = "bad_request"
+    openai_code = "invalid_value"
     http_status = 400
     close_code = CLOSE_REFUSED
     public_message = None
@@ -53,6 +56,7 @@ class ProtocolError(BadRequest):
     """A message out of order or of another form."""
 
     code = "protocol"
+    openai_code = "invalid_event"
 
 
 class UnknownSession(ProtocolError):
@@ -74,7 +78,7 @@ class UnsupportedValue(BadRequest):
 class UnknownModel(BadRequest):
     """A model that is not served here."""
 
-    code = "model_not_found"
+    code = openai_code = "model_not_found"
     http_status = 404
 
     def __init__(self, wanted: str, served: Iterable[str]) -> None:
@@ -171,6 +175,7 @@ class RateLimited(AuricleError):
     """An API key has reached a limit."""
 
     code = "rate_limited"
+    openai_code = "rate_limit_exceeded"
     http_status = 429
     close_code = CLOSE_TRY_LATER
     public_message = None

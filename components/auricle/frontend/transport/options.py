@@ -280,7 +280,9 @@ def _refusal(
 
 def _unknown(name: str, known: Collection[str], kind: type[BadRequest]) -> BadRequest:
     shown, supported = escaped(name), ", ".join(sorted(known))
-    return _error(f"{shown} is not supported; supported: {supported}", shown, kind)
+    error = _error(f"{shown} is not supported; supported: {supported}", shown, kind)
+    error.openai_code = "unknown_parameter"
+    return error
 
 
 def _error(message: str, name: str | None, kind: type[BadRequest]) -> BadRequest:

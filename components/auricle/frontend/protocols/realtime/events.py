@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from auricle.core.errors import AuricleError, ProtocolError, UnsupportedValue
 from auricle.core.limits import EVENT_ID
@@ -46,6 +47,10 @@ class Clear(msgspec.Struct, frozen=True, tag="input_audio_buffer.clear"):
     event_id: str | None = None
 
 
+class _Named(msgspec.Struct, frozen=True):
+    event_id: Annotated[str, Meta(max_length=EVENT_ID)] | None = None
+
+
 ClientEvent = SessionUpdate | Append | Commit | Clear
 ServerEvent = dict[str, Any]
 _EVENT: Any = ClientEvent  # a union, which `convert` takes but whose type it cannot express
@@ -53,6 +58,7 @@ _JSON: msgspec.json.Decoder[ClientEvent] = msgspec.json.Decoder(ClientEvent)
 # Audio is long, everything else is short: a large `session.update` would cost far more to check
 # than to send. In characters; the longest prompt has 12,000 as JSON escapes.
 _LONGEST_OTHER = 1 << 15
+_NAMED: msgspec.json.Decoder[_Named] = msgspec.json.Decoder(_Named)
 _APPEND: msgspec.json.Decoder[Append] = msgspec.json.Decoder(Append)
 _TYPES = ", ".join(
     str(kind.__struct_config__.tag) for kind in (SessionUpdate, Append, Commit, Clear)
@@ -78,6 +84,16 @@ def parse_event(message: str | bytes | dict[str, Any]) -> ClientEvent:
     return event
 
 
+def name_of(message: str | bytes | dict[str, Any]) -> str | None:
+    """Return the `event_id` of an event that `parse_event` refuses; None without a valid one."""
+    try:
+        if isinstance(message, dict):
+            return msgspec.convert(message, _Named).event_id
+        return _NAMED.decode(message).event_id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def encode(event: ServerEvent) -> str:
     return msgspec.json.encode(event).decode()
 
@@ -97,7 +113,7 @@ def error_event(error: AuricleError, client_event: str | None = None) -> ServerE
 
 def _error(error: AuricleError) -> dict[str, Any]:
     body: Any = error_body(error)["error"]
-    return dict(body)
+    return {**body, "code": error.openai_code or error.code}
 
 
 def delta(item: str, text: str) -> ServerEvent:
@@ -151,7 +167,8 @@ def failed(item: str, error: AuricleError) -> ServerEvent:
     )
 
 
-def empty_commit(milliseconds: int) -> UnsupportedValue:
-    return UnsupportedValue(
-        f"the input audio buffer holds {milliseconds} ms; a turn needs at least 100 ms of audio"
-    )
+def empty_commit(fault: str) -> UnsupportedValue:
+    """Return the error of a commit without a turn."""
+    error = UnsupportedValue(f"nothing to commit: {fault}")
+    error.openai_code = "input_audio_buffer_commit_empty"
+    return error

@@ -227,13 +227,10 @@ class RealtimeSession(AudioIntake[Ingest]):
     async def _read(self, receive: Receive) -> None:
         while (message := await receive()) is not None:
             await self._time_slice.yield_if_expired()
-            event: ClientEvent | None = None
             try:
-                event = events.parse_event(message)
-                await self._handle(event)
+                await self._handle(events.parse_event(message))
             except BadRequest as error:
-                named = None if event is None else event.event_id
-                await self._emit(events.error_event(error, named))
+                await self._emit(events.error_event(error, events.name_of(message)))
         await self.engine.leave()
         await self._turns.put(None)
 
@@ -334,10 +331,11 @@ class RealtimeSession(AudioIntake[Ingest]):
             return  # with turn detection, the end of the audio has ended the turn
         elif not self._detects_turns:
             if (samples := self._begun_at - begun_at) < _SHORTEST_TURN:
-                raise events.empty_commit(milliseconds(samples))
+                held = milliseconds(samples)
+                raise events.empty_commit(f"a turn needs 100 ms of audio, {held} ms were sent")
             await self._end_turn(await self._begin_turn())
         else:
-            raise UnsupportedValue("nothing to commit: no turn is open")
+            raise events.empty_commit("no turn is open")
 
     async def _clear(self) -> None:
         if self._turn is not None:

@@ -245,15 +245,15 @@ class _Session:
             if text is None:
                 raise ProtocolError("binary frames are not part of this protocol; send JSON events")
             self._frontend.metrics.bytes("websocket", len(text))
-            named: str | None = None
             try:
                 event = parse(text)
-                named = event.event_id
                 if not isinstance(event, Update):
                     return event
                 await self._update(event)
             except BadRequest as error:
-                await self._socket.send(events.encode(events.error_event(error, named)))
+                await self._socket.send(
+                    events.encode(events.error_event(error, events.name_of(text)))
+                )
         self._socket.end_early(self._engine.total_samples)
         return None
 
