@@ -13,9 +13,13 @@ import numpy as np
 import openai
 import pytest
 import soundfile
+from openai.types.audio import TranscriptionVerbose
+from pydantic import TypeAdapter
 
+from auricle.checkpoints.tokenizer import load_tokenizer
 from auricle.client.stream import stream_file
 from auricle_testing import media, recordings
+from auricle_testing.engines import MODEL
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually
 
 pytestmark = pytest.mark.end_to_end
@@ -109,6 +113,8 @@ def test_streaming_gives_the_same_text_piece_by_piece(client: openai.OpenAI) -> 
     assert len(deltas) >= 2  # a pause lies in between
     assert events[-1].type == "transcript.text.done"
     assert events[-1].text == "".join(deltas) == whole
+    assert events[-1].usage is not None
+    assert min(events[-1].usage.input_tokens, events[-1].usage.output_tokens) > len(deltas)
 
 
 def test_verbose_json_has_segments_with_times(client: openai.OpenAI) -> None:
@@ -118,13 +124,20 @@ def test_verbose_json_has_segments_with_times(client: openai.OpenAI) -> None:
         response_format="verbose_json",
         timestamp_granularities=["segment"],
     )
+    TypeAdapter(TranscriptionVerbose).validate_json(done.to_json(), strict=True)
     assert done.segments is not None
+    tokenizer = load_tokenizer(MODEL)
     assert done.language == "english"
     assert " ".join(s.text for s in done.segments) == done.text
     ends = [0.0]
     for segment in done.segments:
         assert ends[-1] <= segment.start < segment.end <= done.duration
         ends.append(segment.end)
+        assert tokenizer.decode(segment.tokens).strip() == segment.text
+        assert segment.seek == int(segment.start * 100)
+        assert -1.0 < segment.avg_logprob < 0.0
+        assert 0.0 <= segment.no_speech_prob < 0.5
+        assert segment.compression_ratio > 0.5
 
 
 @pytest.mark.parametrize(

@@ -200,10 +200,14 @@ class SegmentPartial(msgspec.Struct, frozen=True, tag="Partial"):
 
 
 class ScoredToken(msgspec.Struct, frozen=True):
-    """A token: its bytes, possibly a part of a character, and its log probability."""
+    """A token: its bytes, possibly a part of a character, its log probability, and its id.
+
+    The first token of a text has no leading space, which the token of that id may have.
+    """
 
     data: bytes
     logprob: float
+    id: int
 
 
 class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):

@@ -71,7 +71,7 @@ def joined(texts: Iterable[tuple[str, Tokens]]) -> Tokens:
             return ()
         for token in tokens:
             between = bool(found) and token is tokens[0] and not token.data.startswith(b" ")
-            found.append(ScoredToken(b" " + token.data, token.logprob) if between else token)
+            found.append(replace(token, data=b" " + token.data) if between else token)
     return tuple(found)
 
 

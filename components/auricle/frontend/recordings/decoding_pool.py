@@ -91,10 +91,11 @@ class DecodingOutput:
 
     def _possible(self, message: Message) -> bool:
         match message:
-            case RecordingPart(start=start, end=end, pcm=pcm):
+            case RecordingPart(start=start, end=end, pcm=pcm, speech=speech):
                 before, self._end = self._end, end
                 whole = 0 < len(pcm) <= self._most_bytes and not len(pcm) % _SAMPLE_BYTES
-                return whole and before <= start < end <= self._most_samples
+                likely = 0.0 <= speech <= 1.0
+                return whole and likely and before <= start < end <= self._most_samples
             case DecodedSamples(samples=samples):
                 self._decoded += samples
                 return samples >= 0 and self._decoded <= self._most_samples

@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
@@ -20,13 +22,14 @@ from typing import BinaryIO
 import av
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.findings import Findings
 from auricle.audio.pcm import Int16
 from auricle.audio.recording import Gap, PickedChannel, RecordingLimits, read_recording
 from auricle.audio.segmentation import SegmentLimits
-from auricle.audio.voice_activity import VoiceActivitySequence, VoiceState
+from auricle.audio.voice_activity import VAD_FRAME, Floats, VoiceActivitySequence, VoiceState
 from auricle.core.errors import AuricleError, TooCostly, UndecodableAudio
 from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 from auricle.frontend.audio.endpointing import Endpointer, EndpointingOptions
@@ -164,12 +167,12 @@ class RecordingDecoder:
         findings = Findings(keep_damaged=job.keep_damaged)
         for block in read_recording(file, job.name, job.recording, picked, findings):
             if isinstance(block, Gap):
-                yield from cutter.push(gate.skip(block.samples))
+                yield from map(gate.heard, cutter.push(gate.skip(block.samples)))
                 continue
             yield DecodedSamples(len(block))
-            yield from cutter.push(gate.push(block))
-        yield from cutter.push(gate.skip(0))
-        yield from cutter.finish()
+            yield from map(gate.heard, cutter.push(gate.push(block)))
+        yield from map(gate.heard, cutter.push(gate.skip(0)))
+        yield from map(gate.heard, cutter.finish())
         channels = 1 if picked is None else picked.count
         yield EndOfRecording(gate.samples, channels, findings.warnings(gate.samples / SAMPLE_RATE))
 
@@ -184,20 +187,22 @@ class _Gate:
         self.samples = 0
         self._options = options
         self._model = model
+        self._speech = array("f")  # probabilities of the frames since the last part's end
+        self._frames = array("q")  # the samples at which these frames begin
         self._begin()
 
     def _begin(self) -> None:
         options = self._options
         self._gate = None if options is None else Endpointer(options, self.samples)
         self._voice = VoiceState()
+        self._next_frame = self.samples
 
     def push(self, pcm: Int16) -> list[AudioEvent]:
         start = self.samples
         self.samples += len(pcm)
         if self._gate is None:
             return [AudioChunk(start, pcm)]
-        frames = self._voice.frames(pcm)
-        return self._gate.push(pcm, self._model.probabilities(self._voice, frames).tolist())
+        return self._gate.push(pcm, self._probabilities(self._voice.frames(pcm)))
 
     def skip(self, samples: int) -> list[AudioEvent]:
         """End speech here, and skip `samples` without audio, which cost nothing."""
@@ -205,8 +210,31 @@ class _Gate:
         if self._gate is None:
             events.append(AudioChunk(self.samples, np.zeros(0, np.int16), "endpoint"))
         else:
-            frames = self._voice.frames(np.zeros(0, np.int16), last=True)
-            events += self._gate.finish(self._model.probabilities(self._voice, frames).tolist())
+            last = self._voice.frames(np.zeros(0, np.int16), last=True)
+            events += self._gate.finish(self._probabilities(last))
         self.samples += samples
         self._begin()
         return events
+
+    def heard(self, part: RecordingPart) -> RecordingPart:
+        """Return the part with its speech probability. Parts come in order.
+
+        Where all audio counts as speech it is 1.
+        """
+        if self._options is None:
+            return part
+        first = bisect_right(self._frames, part.start - VAD_FRAME)
+        stop = bisect_left(self._frames, part.end)
+        likely = max(self._speech[first:stop])
+        # The next part may begin within the last frame.
+        over = bisect_right(self._frames, part.end - VAD_FRAME)
+        del self._speech[:over], self._frames[:over]
+        return replace(part, speech=min(1.0, max(0.0, likely)))
+
+    def _probabilities(self, frames: Floats) -> list[float]:
+        found: list[float] = self._model.probabilities(self._voice, frames).tolist()
+        end = self._next_frame + len(found) * VAD_FRAME
+        self._frames.extend(range(self._next_frame, end, VAD_FRAME))
+        self._speech.extend(found)
+        self._next_frame = end
+        return found

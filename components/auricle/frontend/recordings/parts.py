@@ -15,12 +15,14 @@ from auricle.frontend.audio.chunks import AudioChunk, AudioEvent
 class RecordingPart(msgspec.Struct, frozen=True, tag="Part"):
     """Speech within samples [start, end) of the recording.
 
-    `pcm` is 16 kHz mono int16, little-endian.
+    `pcm` is 16 kHz mono int16, little-endian. `speech` is the highest probability, 0 to 1, that a
+    frame of it is speech.
     """
 
     start: int
     end: int
     pcm: bytes
+    speech: float = 1.0
 
 
 class DecodedSamples(msgspec.Struct, frozen=True, tag="Decoded"):

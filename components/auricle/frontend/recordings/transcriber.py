@@ -46,9 +46,10 @@ from auricle.protocol.sessions import (
     ScoredToken,
     SegmentFinal,
     SegmentWords,
+    SessionDone,
     SessionEvent,
 )
-from auricle.protocol.stream import Word
+from auricle.protocol.stream import Usage, Word
 from auricle.transcript.confidence import of_text
 from auricle.transcript.words import divided
 
@@ -64,6 +65,7 @@ class PartTranscript:
         self._words: dict[int, SegmentWords] = {}
         self._speakers: dict[int, SegmentSpeakers] = {}
         self._translations: dict[int, SegmentTranslation] = {}
+        self._usage = NO_USAGE
 
     def add(self, event: SessionEvent) -> None:
         match event:
@@ -75,21 +77,25 @@ class PartTranscript:
                 self._speakers[event.segment] = event
             case SegmentTranslation() if event.final:
                 self._translations[event.segment] = event
+            case SessionDone():
+                self._usage = event.usage
 
-    def segment(self, start: int, end: int) -> RecordingSegment:
-        """Return the part, samples [start, end) of the recording, as one segment."""
+    def segment(self, part: RecordingPart) -> RecordingSegment:
+        """Return the part of the recording as one segment."""
         finals = self._finals
         words = [self._words[final.segment] for final in finals] if self._words else ()
         return RecordingSegment(
             text=" ".join(final.text for final in finals),
-            start=start,
-            end=end,
+            start=part.start,
+            end=part.end,
             language=finals[0].language if finals else "",
             tokens=joined((final.text, final.tokens) for final in finals),
             words=words_of(words),
             grid_words=tuple(word for final in finals for word in final.words),
             translation=translated(finals, self._translations),
             speakers=speakers_of(self._by_segment),
+            speech=part.speech,
+            usage=self._usage,
         )
 
     def voices(self, before: Voices) -> Voices:
@@ -134,11 +140,15 @@ class Recording:
     keep_damaged: bool = False
 
 
+NO_USAGE = Usage()
+
+
 @dataclass(frozen=True)
 class RecordingSegment:
     """The text of samples [start, end) (16 kHz) of the recording, and its annotations.
 
     `grid_words` are for their confidence: a part is decoded once, so their times are shares of it.
+    `speech` is the probability that it has speech, see `RecordingPart`; `usage` the decode's cost.
     """
 
     text: str
@@ -150,6 +160,8 @@ class RecordingSegment:
     grid_words: tuple[Word, ...] = ()
     translation: Translated = NO_TRANSLATION
     speakers: PartSpeakers = NO_SPEAKERS
+    speech: float = 1.0
+    usage: Usage = NO_USAGE
 
     @property
     def confidence(self) -> float | None:
@@ -312,7 +324,7 @@ class RecordingTranscriber:
                 language=language,
             )
             transcript = await self._session(wanted, part, resume)
-        segment = transcript.segment(part.start, part.end)
+        segment = transcript.segment(part)
         if given_up:
             segment = replace(segment, speakers=PartSpeakers(missing=last.voices.missing))
         return _Transcribed(

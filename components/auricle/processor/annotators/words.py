@@ -393,6 +393,10 @@ class Scores:
 
     def tokens(self) -> tuple[ScoredToken, ...]:
         """Return the tokens of that text; empty if the log probability of one is not known."""
-        pieces = [(data, logprob) for _, data, logprob in self.pieces()]
-        known = [ScoredToken(data, logprob) for data, logprob in pieces if logprob is not None]
+        pieces = self.pieces()
+        known = [
+            ScoredToken(data, logprob, self._tokens[at])
+            for at, data, logprob in pieces
+            if logprob is not None
+        ]
         return tuple(known) if len(known) == len(pieces) else ()

@@ -1,5 +1,7 @@
 """A transcript in every response format."""
 
+import zlib
+
 import pytest
 
 from auricle.frontend.protocols.transcriptions.formats import (
@@ -10,6 +12,7 @@ from auricle.frontend.protocols.transcriptions.formats import (
     as_vtt,
 )
 from auricle.frontend.recordings.transcriber import RecordingSegment
+from auricle.protocol.sessions import ScoredToken
 
 pytestmark = pytest.mark.unit
 TRANSCRIPT = TimedTranscript(
@@ -40,6 +43,17 @@ def test_verbose_json_has_times_and_the_language_of_most_segments() -> None:
         2.5,
         "good morning",
     )
+
+
+def test_verbose_json_has_what_is_known_of_a_segment() -> None:
+    tokens = (ScoredToken(b"so", -0.5, 71), ScoredToken(b" so", -0.25, 72))
+    text = "so " * 40
+    segment = RecordingSegment(text, 16_000, 40_000, "English", tokens, speech=0.75)
+    verbose = as_verbose_json(TimedTranscript([segment], 3.0))
+    (told,) = verbose["segments"]  # type: ignore[misc]
+    assert (told["seek"], told["tokens"], told["temperature"]) == (100, [71, 72], 0.0)
+    assert (told["avg_logprob"], told["no_speech_prob"]) == (-0.375, 0.25)
+    assert told["compression_ratio"] == len(text) / len(zlib.compress(text.encode())) > 5
 
 
 def test_srt_numbers_its_cues_and_counts_hours() -> None:

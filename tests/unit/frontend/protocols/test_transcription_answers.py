@@ -13,12 +13,14 @@ import pytest
 
 from auricle.frontend.recordings.transcriber import RecordingSegment, Whole
 from auricle.protocol.sessions import ScoredToken
+from auricle.protocol.stream import Usage
 from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
 RECORDING = ("x.wav", b"RIFF")
-TEN, GREEN = ScoredToken(b"ten", -0.125), ScoredToken(b" green", -0.25)
-APPLES = ScoredToken(b"apples", -0.5)
+TEN, GREEN = ScoredToken(b"ten", -0.125, 7), ScoredToken(b" green", -0.25, 8)
+APPLES = ScoredToken(b"apples", -0.5, 9)
+USED = Usage(prompt_tokens=40, output_tokens=3), Usage(prompt_tokens=20, output_tokens=2)
 # The fields that `vllm bench serve --backend openai-audio` sends in addition to the file.
 VLLM = {
     "model": "demo",
@@ -29,8 +31,8 @@ VLLM = {
     "stream_continuous_usage_stats": "True",
 }
 SPOKEN = [
-    RecordingSegment("ten green", 0, 16_000, "English", (TEN, GREEN)),
-    RecordingSegment("apples", 16_000, 32_000, "English", (APPLES,)),
+    RecordingSegment("ten green", 0, 16_000, "English", (TEN, GREEN), usage=USED[0]),
+    RecordingSegment("apples", 16_000, 32_000, "English", (APPLES,), usage=USED[1]),
 ]
 
 
@@ -156,7 +158,10 @@ async def test_a_stream_is_of_openais_events() -> None:
         {
             "type": "transcript.text.done",
             "text": "ten green apples",
-            "usage": {"type": "duration", "seconds": 2.0},
+            "usage": {
+                **{"type": "tokens", "input_tokens": 60, "output_tokens": 5, "total_tokens": 65}
+            },
+            "duration": 2.0,
         },
     ]
 
@@ -171,7 +176,11 @@ async def test_a_client_of_vllm_gets_its_chunks(said: list[RecordingSegment], si
         answer = await client.post(url, data=VLLM, files={"file": RECORDING})
     *chunks, usage, end = events(answer.text)
     assert end == "[DONE]"
-    assert (usage["choices"], usage["usage"]) == ([], {"type": "duration", "seconds": 2.0})
+    read, written = (0, 0) if silent else (60, 5)
+    assert usage["choices"] == []
+    assert usage["usage"] == {
+        **{"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    }
     assert {(c["object"], c["model"], c["id"]) for c in (*chunks, usage)} == {
         ("transcription.chunk", "demo", usage["id"])
     }

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import soundfile
 
+from auricle.audio.voice_activity import VAD_FRAME, VoiceActivitySequence, VoiceState
 from auricle.core.errors import UndecodableAudio
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
@@ -220,3 +221,22 @@ async def test_one_client_cannot_take_all_processes(tmp_path: Path) -> None:
         await eventually(lambda: len(at_work()) == 1, seconds=60)
         waiting.cancel()
         await greedy.aclose()
+
+
+def test_a_part_knows_how_likely_it_is_speech(tmp_path: Path) -> None:
+    path = tmp_path / "speech.wav"
+    pause = np.zeros(40_000, np.float32)
+    spoken = [recordings.samples("hello"), pause, recordings.samples("kitchen")]
+    soundfile.write(path, np.concatenate(spoken), 16_000, subtype="PCM_16")
+    pcm, _ = soundfile.read(path, dtype="int16")
+    voice = VoiceState()
+    frames = voice.frames(pcm, last=True)
+    probabilities = VoiceActivitySequence().probabilities(voice, frames)
+    found = [part for part in in_place(job(), path) if isinstance(part, RecordingPart)]
+    assert len(found) > 1
+    for part in found:
+        own = probabilities[part.start // VAD_FRAME : -(-part.end // VAD_FRAME)]
+        assert part.speech == pytest.approx(own.max(), abs=0.01)
+        assert 0.5 < part.speech < 1.0
+    everything = in_place(job(endpointing=None), path)
+    assert {part.speech for part in everything if isinstance(part, RecordingPart)} == {1.0}

@@ -24,6 +24,7 @@ from auricle.frontend.recordings.annotations import (
     missing_speakers,
     speakers_of,
 )
+from auricle.frontend.recordings.parts import RecordingPart
 from auricle.frontend.recordings.transcriber import (
     PartTranscript,
     Recording,
@@ -137,7 +138,7 @@ def test_what_a_processor_tells_of_a_part_that_it_cut_is_joined() -> None:
         SessionDone(Usage()),
     ):
         transcript.add(event)
-    part = transcript.segment(0, 32_000)
+    part = transcript.segment(RecordingPart(0, 32_000, b""))
     assert (part.text, part.language) == ("Did you? No.", "English")
     assert part.speakers == PartSpeakers((ASKED, ANSWERED))
     assert part.words == PartWords((DID, YOU, NO))

@@ -20,7 +20,8 @@ class Words:
 
 
 def scored(*pairs: tuple[bytes, float]) -> tuple[ScoredToken, ...]:
-    return tuple(ScoredToken(data, logprob) for data, logprob in pairs)
+    """Tokens with the ids that `Words` gives them."""
+    return tuple(ScoredToken(data, logprob, data[-1] - 96) for data, logprob in pairs)
 
 
 def test_a_token_keeps_the_probability_of_the_decode_that_generated_it() -> None:

@@ -52,10 +52,14 @@ class _Events:
             gap = ""
         return events
 
-    def done(self, end: Whole) -> bytes:
+    def done(self, end: Whole, usage: Mapping[str, int]) -> bytes:
         whole = TimedTranscript(self._segments, end.seconds, end.warnings)
-        usage = formats.usage(end.seconds)
-        done = {"type": "transcript.text.done", "text": whole.text, "usage": usage}
+        done = {
+            "type": "transcript.text.done",
+            "text": whole.text,
+            "usage": {"type": "tokens", **usage},
+            "duration": round(end.seconds, 3),  # an extension
+        }
         warnings = _in_body(_warnings(self._request, whole))
         return _event({**done, **_scores(whole, self._request), **warnings})
 
@@ -75,11 +79,11 @@ class _Chunks:
     def delta(self, gap: str, segment: RecordingSegment) -> bytes:
         return self._chunk({"content": gap + segment.text}, None, {})
 
-    def done(self, end: Whole) -> bytes:
+    def done(self, end: Whole, usage: Mapping[str, int]) -> bytes:
         # The last chunk has no text, so that a recording without speech has a chunk too.
         last = self._chunk({"content": ""}, "stop", _in_body(end.warnings))
         if self._usage:
-            last += _event({**self._head, "choices": [], "usage": formats.usage(end.seconds)})
+            last += _event({**self._head, "choices": [], "usage": _as_of_chat(usage)})
         return last + b"data: [DONE]\n\n"
 
     def _chunk(
@@ -89,19 +93,30 @@ class _Chunks:
         return _event({**self._head, "choices": [choice], **more})
 
 
+def _as_of_chat(usage: Mapping[str, int]) -> dict[str, int]:
+    """Return the usage with the names that it has in chat completions."""
+    return {
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "total_tokens": usage["total_tokens"],
+    }
+
+
 async def _stream(
     outputs: Outputs, events: _Events | _Chunks, request: TranscriptionForm, send: Send
 ) -> None:
     """Send each segment's text as a delta, in order, and the end of the stream."""
     begun = False
+    segments: list[RecordingSegment] = []
     # The headers are sent with the first text, so that a failure before it has its own status.
     async for output in outputs:
-        if isinstance(output, RecordingSegment) and not output.text:
-            continue
         if isinstance(output, RecordingSegment):
+            segments.append(output)
+            if not output.text:
+                continue
             data = events.delta(" " if begun else "", output)
         else:
-            data = events.done(output)
+            data = events.done(output, formats.token_usage(segments))
         if not begun:
             await send(_stream_head(request))
             begun = True

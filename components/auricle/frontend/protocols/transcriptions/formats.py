@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import string
 import textwrap
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.constants import HOP, SAMPLE_RATE
 from auricle.frontend.link.words import joined
 from auricle.frontend.recordings.transcriber import RecordingSegment, Saying, by_speaker
 from auricle.protocol.sessions import ScoredToken
@@ -73,6 +74,14 @@ def usage(seconds: float) -> dict[str, object]:
     return {"type": "duration", "seconds": round(seconds, 3)}
 
 
+def token_usage(segments: Iterable[RecordingSegment]) -> dict[str, int]:
+    """Return the tokens of all prompts, audio included, and those that were generated."""
+    spent = [segment.usage for segment in segments]
+    read = sum(usage.prompt_tokens for usage in spent)
+    written = sum(usage.output_tokens for usage in spent)
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+
+
 def as_json(transcript: TimedTranscript) -> dict[str, object]:
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
@@ -80,10 +89,7 @@ def as_json(transcript: TimedTranscript) -> dict[str, object]:
 def as_verbose_json(
     transcript: TimedTranscript, task: str = "transcribe", *, words: bool = False
 ) -> dict[str, object]:
-    """Return the body for `verbose_json`, without the fields of OpenAI's decoder for Whisper.
-
-    With `words` it has the words with known times.
-    """
+    """Return the body for `verbose_json`; with `words` it has the words with known times."""
     timed = {"words": _words(transcript)} if words else {}
     return {
         "task": task,
@@ -91,27 +97,30 @@ def as_verbose_json(
         "duration": round(transcript.seconds, 3),
         "text": transcript.text,
         "segments": [
-            {
-                "id": number,
-                "seek": 0,
-                "start": segment.start / SAMPLE_RATE,
-                "end": segment.end / SAMPLE_RATE,
-                "text": segment.text,
-                "tokens": [],
-                "temperature": 0.0,
-                **_certainty(segment),
-            }
-            for number, segment in enumerate(transcript.segments)
+            _verbose(number, segment) for number, segment in enumerate(transcript.segments)
         ],
         **timed,
         "usage": usage(transcript.seconds),
     }
 
 
-def _certainty(segment: RecordingSegment) -> dict[str, float]:
-    if not segment.tokens:
-        return {}
-    return {"avg_logprob": fmean(token.logprob for token in segment.tokens)}
+def _verbose(number: int, segment: RecordingSegment) -> dict[str, object]:
+    """Return a segment as OpenAI has it. Each is decoded by itself, so it begins where it seeks."""
+    tokens, text = segment.tokens, segment.text.encode()
+    # Another processor may have generated some of the tokens: then none is known.
+    certainty = {"avg_logprob": fmean(token.logprob for token in tokens)} if tokens else {}
+    return {
+        "id": number,
+        "seek": segment.start // HOP,
+        "start": segment.start / SAMPLE_RATE,
+        "end": segment.end / SAMPLE_RATE,
+        "text": segment.text,
+        "tokens": [token.id for token in tokens],
+        "temperature": 0.0,
+        **certainty,
+        "compression_ratio": len(text) / len(zlib.compress(text)),
+        "no_speech_prob": 1.0 - segment.speech,
+    }
 
 
 def as_diarized_json(transcript: TimedTranscript) -> dict[str, object]:

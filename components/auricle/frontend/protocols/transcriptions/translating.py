@@ -66,7 +66,6 @@ class TranslationRequests(TranscriptionRequests):
         by_speech = self._frontend.directions.of_speech(request.target)
         return replace(
             super().recording(upload, request),
-            logprobs=False,
             translate=None if by_speech else request.target,
             to_english=by_speech,
         )
