@@ -158,7 +158,9 @@ def test_the_server_takes_a_checkpoints_languages_and_no_others(
     export(work, output)
     prompt = PromptFormat(open_checkpoint(output))
     assert [prompt.check_language(code) for code in ALL] == list(NAMES)
-    with pytest.raises(BadRequest, match=r"supported: en \(English\), de \(German\), es \(Spanish\)"):
+    with pytest.raises(
+        BadRequest, match=r"supported: en \(English\), de \(German\), es \(Spanish\)"
+    ):
         prompt.check_language("fr")
     _, learned = answer_ids(tokenizer, ("der", "Käse"), forced=False, language="German")
     assert prompt.answer(tuple(learned), None) == ("German", "der Käse")
