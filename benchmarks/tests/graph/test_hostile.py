@@ -18,7 +18,7 @@ pytestmark = pytest.mark.end_to_end
 COUNTS = {
     "handshakes": 40, "frames": 40, "starts": 40, "resumes": 60, "events": 40, "queries": 80,
     "forms": 40, "leaving": 3, "containers": 6, "pcm": 15, "features": 30, "requests": 40,
-    "ports": 40, "servers": 40, "listen": 60,
+    "ports": 40, "servers": 40, "listen": 60, "damaged": 20,
     "trailers": 40, "hosts": 40,
 }  # fmt: skip
 # For a frontend that has their ports and logs the text of telephone calls.
@@ -109,6 +109,7 @@ def test_every_area_and_attack_is_tried_here_or_in_the_campaign() -> None:
         "endless_trailers",
         "idle_connections",
         "keyless_requests",
+        "spoiled_recordings",
         "silent_sessions",
         "equal_calls",
         "stored_uploads",

@@ -257,7 +257,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._unset_keepalive_if_required()
         try:
             self._feed_parser(piece)
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             # uvicorn's own method logs a warning for each.
             self.refused(BadRequest("malformed HTTP request"))
         if self._upgraded or self._ended:
