@@ -52,7 +52,7 @@ AREAS: dict[str, Area] = {
     "forms": Area(http.forms(http.TRANSCRIPTIONS), 6_000, 300),
     "leaving": Area(http.leaving, 300, 8, concurrent=2),
     "containers": Area(media.uploads(), 2_000, 30, concurrent=2),
-    "damaged": Area(media.damaged(), 1_000, 30, concurrent=2),
+    "damaged": Area(media.damaged(), 1_000, 20, concurrent=1),
     "frames": Area(http.frames(), 8_000, 200),
     "starts": Area(sessions(messages.STREAM), 8_000, 400),
     "resumes": Area(resumes.resumptions(), 3_000, 150, concurrent=2),
