@@ -83,7 +83,8 @@ second end: changes nothing
   hung up 'word' | session done | audiosocket
 
 file: in a container, instead of samples
-  1008 protocol | session protocol | stream translations listen flux vapi
+  1008 protocol | session protocol | stream listen flux vapi
+  1008 invalid_event | session protocol | translations
   3006 3006 | session protocol | assemblyai
   - | - | realtime twilio | an error leaves the session open, and other samples
   INVALID_ARGUMENT protocol | session protocol | riva
@@ -119,7 +120,8 @@ server full: Frontend.max_sessions
   hung up | client overloaded | audiosocket
 
 key full: max_sessions of the key; no reason to accept the handshake first
-  1013 rate_limited | client rate_limited | stream realtime translations listen flux vapi
+  1013 rate_limited | client rate_limited | stream listen flux vapi
+  1013 rate_limit_exceeded | client rate_limited | realtime translations
   1013 1013 | client rate_limited | assemblyai
   1013 | client rate_limited | twilio
   RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
@@ -136,7 +138,8 @@ connections of key full: Frontend.max_connections_per_key
   hung up | client rate_limited | audiosocket
 
 audio of key used: a session that runs is slowed down, and another refused
-  1013 rate_limited | client rate_limited | stream realtime translations listen flux vapi
+  1013 rate_limited | client rate_limited | stream listen flux vapi
+  1013 rate_limit_exceeded | client rate_limited | realtime translations
   1013 1013 | client rate_limited | assemblyai
   1013 | client rate_limited | twilio
   RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
