@@ -114,7 +114,7 @@ async def test_a_language_that_the_model_lacks_is_refused_before_audio_comes() -
         update = {"type": "session.update", "session": changes, "event_id": "mine"}
         refused = (await first_error(front, update, "/v1/realtime"))["error"]
         assert refused["param"] == "session.audio.input.transcription.language"
-        assert (refused["code"], refused["event_id"]) == ("unsupported_value", "mine")
+        assert (refused["code"], refused["event_id"]) == ("invalid_value", "mine")
         assert refused["message"] == f"{refused['param']} {REFUSED}"
         begin = {"type": "start", "sample_rate": 16_000, "language": "German"}
         refused = await first_error(front, begin, "/v1/audio/stream")
