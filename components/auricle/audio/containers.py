@@ -50,10 +50,10 @@ class AudioTrack:
     """The audio track of an open container that is transcribed.
 
     `announced_seconds` is the container's length before decoding, which FFmpeg may have estimated,
-    or None. `stated_seconds` is the end of the track by the header. The
-    recording begins at `origin`, in seconds of the container; None if that is its first frame.
-    `has_pauses`: its format can tell that nothing was recorded for a time. `choice` is a warning:
-    why it is this track; empty if it is the only one.
+    or None. `stated_seconds` is the end of the track by the header. The recording begins at
+    `origin`, in seconds of the container; None if that is its first frame. `has_pauses`: its format
+    can tell that nothing was recorded for a time. `choice` is a warning: why it is this track;
+    empty if it is the only one.
     """
 
     container: InputContainer
@@ -72,9 +72,8 @@ def open_track(
     """Open a recording; `file` must stay open while the block runs.
 
     `name` is the client's file name, for error messages, `stated` the file's length by `layout`.
-    Raises UndecodableAudio for an unsupported
-    container or codec or a file without audio, TooCostly above `max_streams` tracks, and
-    MemoryError.
+    Raises UndecodableAudio for an unsupported container or codec or a file without audio, TooCostly
+    above `max_streams` tracks, and MemoryError.
     """
     # Where FFmpeg mends damage, it only logs that: see `Demuxing`.
     av.logging.set_level(av.logging.ERROR)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import BinaryIO
 
+from auricle.audio.raw_frames import mp3_header
+
 Range = tuple[int, int]
 
 # Padding and tags of at most that size after a recording are not reported.
@@ -336,7 +338,6 @@ _TAGS = re.compile(
 _AMR = (b"#!AMR\n", b"#!AMR-WB\n")
 _MOST_TAGS = 10  # at the start
 _MOST_JOINTS = 100_000
-_RATES = (44_100, 48_000, 32_000)
 
 
 def _frames_of(data: _Bytes, head: bytes) -> FilePart | None:
@@ -377,21 +378,17 @@ def _without(holes: list[Range], start: int, end: int) -> tuple[Range, ...]:
 
 def _xing_seconds(frame: bytes) -> float | None:
     """Return the length that the first frame of an MP3 file states, by Xing or Fraunhofer."""
-    if len(frame) < 64:
+    header = mp3_header(frame)
+    if header is None or len(frame) < 64:
         return None
-    newest = frame[1] & 0x18 == 0x18  # MPEG 1
-    index = frame[2] >> 2 & 3
-    if frame[1] & 0x06 != 0x02 or index == 3:
-        return None
-    rate = _RATES[index] // (1 if newest else 2 if frame[1] & 0x10 else 4)
-    alone = frame[3] >> 6 == 3
-    at = 4 + ((17 if alone else 32) if newest else (9 if alone else 17))
+    mono = frame[3] >> 6 == 3
+    at = 4 + ((17 if mono else 32) if header.is_mpeg1 else (9 if mono else 17))
     frames = 0
     if frame[at : at + 4] in (b"Xing", b"Info") and frame[at + 7] & 1:
         (frames,) = struct.unpack(">I", frame[at + 8 : at + 12])
     elif frame[36:40] == b"VBRI":
         (frames,) = struct.unpack(">I", frame[50:54])
-    return frames * (1152 if newest else 576) / rate if frames else None
+    return frames * header.samples / header.hertz if frames else None
 
 
 class PartOfFile(io.RawIOBase):

@@ -45,14 +45,12 @@ class Mixer:
         planes: Float32 = samples.astype(np.float32, copy=False)
         if samples.dtype == np.uint8:
             planes = planes - np.float32(128.0)
-        if self._channel is not None:
-            picked: Float32 = planes[self._channel] * scale
+        if self._channel is not None or len(planes) == 1:
+            picked: Float32 = planes[self._channel or 0] * scale
             return picked
         mean: Float32 = planes.mean(axis=0, dtype=np.float32)
-        if len(planes) > 1:
-            loudest = self._loudest(planes, mean, float(scale), frame.samples / frame.sample_rate)
-            mean = planes[loudest] if self.cancelled else mean
-        return mean * scale
+        loudest = self._loudest(planes, mean, float(scale), frame.samples / frame.sample_rate)
+        return (planes[loudest] if self.cancelled else mean) * scale
 
     def _loudest(self, planes: Float32, mean: Float32, scale: float, seconds: float) -> int:
         """Return the number of the loudest channel; note whether the mean is too quiet."""

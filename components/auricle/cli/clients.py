@@ -10,11 +10,11 @@ import click
 
 from auricle.cli.common import Command, api_key, api_key_file, ending, run
 
-INCOMPLETE = 3
-
 if TYPE_CHECKING:
     from auricle.audio.findings import OnDamage
     from auricle.client.display import Format
+
+INCOMPLETE = 3
 
 
 class _Unchanged(TypedDict):
