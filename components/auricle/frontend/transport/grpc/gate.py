@@ -184,8 +184,7 @@ class GateConnection(asyncio.Protocol):
         if self.calls is not None:
             self.calls.close_all()
             self._gate.leave(self)
-            # A flood has many connections: their bytes must not wait for the garbage collector.
-            del self.calls, self._reader, self._answers
+        # Calls refer to their connection: its bytes must not wait for the garbage collector.
         self._rest = self._rest_of_answers = b""
         if self._library is not None:
             self._library.transport.abort()
