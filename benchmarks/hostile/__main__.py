@@ -134,7 +134,8 @@ async def _warm_up(graph: Graph, seed: int) -> None:
 async def _references(graph: Graph, found: Campaign) -> None:
     """The text of each witness without an attack.
 
-    Several of about one length run at a time, and those whose text differs again, alone.
+    Several of about one length run at a time. Those whose text differs or that the server refused
+    run again, alone.
     """
     rows = [row for row in found.rows if row.account.packets]
     rows.sort(key=lambda row: len(row.account.packets))
@@ -145,7 +146,7 @@ async def _references(graph: Graph, found: Campaign) -> None:
         for row, account in zip(some, again, strict=True):
             row.reference = account
     for row in rows:
-        if row.changed:
+        if row.changed or (row.reference is not None and row.reference.error):
             row.reference = await alone(url, key, row.account.packets)
 
 

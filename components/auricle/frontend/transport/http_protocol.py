@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, cast
@@ -91,6 +93,15 @@ class _Flow(FlowControl):
             self._transport.resume_reading()
 
 
+@dataclass(frozen=True)
+class _AnswerTransport:
+    """The transport of one answer."""
+
+    write: Callable[[bytes], None]
+    is_closing: Callable[[], bool]
+    close: Callable[[], None]
+
+
 class _Wait(Enum):
     """The part of a request that the client must send next."""
 
@@ -113,6 +124,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._ended = False  # everything the client sends is ignored from now on
         self._upgraded = False
         self._half_closed = False  # the client sends nothing more and waits for its answer
+        self._closes = False  # once the rest of the request has been received
         self._in_head, self._in_body = True, False
         self._head_bytes = 0
         self._framing_bytes = 0
@@ -359,10 +371,14 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
             return
         self._in_body = False
         super().on_message_complete()
+        if self._closes:
+            self.transport.close()
         self._rest()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         self._served = cycle
+        whole = self.transport
+        cycle.transport = _AnswerTransport(whole.write, whole.is_closing, self._close)
         with serving(self._connections, self):
             super()._start_asgi_task(cycle, app)
 
@@ -377,6 +393,13 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._rest()
         if self._unfed and self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
+
+    def _close(self) -> None:
+        """Close the connection, but read the rest of a request that was answered first."""
+        if self._in_body and self.cycle.response_complete:
+            self._closes = True
+        else:
+            self.transport.close()
 
     # ── deadlines ───────────────────────────────────────────────────────────
 

@@ -125,16 +125,38 @@ async def test_the_next_request_has_its_own_deadline() -> None:
         writer.close()
 
 
-async def test_the_rest_of_a_request_that_was_answered_is_not_waited_for_for_ever() -> None:
+@pytest.mark.parametrize("connection", [b"keep-alive", b"close"])
+async def test_the_rest_of_a_request_that_was_answered_is_not_waited_for_for_ever(
+    connection: bytes,
+) -> None:
     door, app = Door(LIMITS), App()
     async with door.serving(app.app):
         reader, writer = await door.connect()
-        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n")
+        head = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: %s\r\ncontent-length: 1000\r\n\r\n"
+        writer.write(head % connection)
         await reader.readuntil(b'"hello"')
         for _ in range(2):
             writer.write(b"x")
             await writer.drain()
             door.after(2.6)
+        await connected(door, 0)
+        writer.close()
+
+
+@pytest.mark.parametrize("closing", [b"HTTP/1.1\r\nconnection: close", b"HTTP/1.0"])
+async def test_an_answer_before_the_end_of_the_request_reaches_a_client_that_wants_no_other(
+    closing: bytes,
+) -> None:
+    """Closing a connection with unread bytes would reset it, and the answer might be lost."""
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        body = bytes(8_000_000)  # more than the sockets hold
+        writer.write(b"GET / %s\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (closing, len(body)))
+        await reader.readuntil(b'"hello"')
+        writer.write(body)
+        await writer.drain()
+        assert await reader.read() == b""
         await connected(door, 0)
         writer.close()
 
