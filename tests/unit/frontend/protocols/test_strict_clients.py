@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from assemblyai.streaming import v3 as assemblyai
+from assemblyai.streaming.v3.models import ErrorEvent
+from deepgram.listen.v1 import types as listen_v1
+from deepgram.listen.v2 import types as listen_v2
+from deepgram.types import ListenV1Response
 from openai.types.audio import (
     Transcription,
     TranscriptionDiarized,
@@ -22,14 +29,24 @@ from openai.types.realtime import (
     RealtimeErrorEvent,
     RealtimeServerEvent,
 )
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from auricle.core.errors import UnsupportedValue
+from auricle.frontend.protocols.assemblyai.options import parse_options
+from auricle.frontend.protocols.assemblyai.session import AssemblyReplies
+from auricle.frontend.protocols.assemblyai.session import error_message as assemblyai_error
+from auricle.frontend.protocols.deepgram.flux import FluxReplies, Thresholds, fatal
+from auricle.frontend.protocols.deepgram.messages import DeepgramReplies
+from auricle.frontend.protocols.deepgram.messages import error_message as deepgram_error
+from auricle.frontend.protocols.deepgram.options import RecordingOptions
+from auricle.frontend.protocols.deepgram.recordings import RecordingChannel, answer
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.transcriptions import formats
 from auricle.frontend.recordings.transcriber import RecordingSegment, Whole
+from auricle.frontend.session.turns import Turn, TurnSegment
+from auricle.frontend.session.websocket_session import Summary
 from auricle.protocol.sessions import ScoredToken
-from auricle.protocol.stream import Usage
+from auricle.protocol.stream import Usage, Word
 from tests.fakes.front import Front
 
 pytestmark = pytest.mark.unit
@@ -179,3 +196,85 @@ async def test_a_realtime_session_is_of_its_type(audio: dict[str, Any]) -> None:
         updated = strict(RealtimeServerEvent, await connection.recv())
     assert (created.type, updated.type) == ("session.created", "session.updated")
     assert (created.session.type, updated.session.type) == ("transcription", "transcription")
+
+
+def strict_but_times(kind: Any, data: dict[str, Any]) -> Any:
+    """Parse JSON as `kind`, whose times are text or numbers, as JSON has no others."""
+    try:
+        return strict(kind, data)
+    except ValidationError as error:
+        assert {one["type"] for one in error.errors()} == {"datetime_type"}
+        return TypeAdapter(kind).validate_json(json.dumps(data))
+
+
+WORD = Word("hello", " hello", 100, 400, 0.5)
+HEARD = RecordingSegment("hello", 0, 16_000, "English", speech=0.9, grid_words=(WORD,))
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+DEEPGRAM = DeepgramReplies("request", "demo")
+FLUX = FluxReplies("request")
+SEGMENTS = [TurnSegment("hello", 0.0, 1.0, "English", words=(WORD,))]
+SEGMENTS += [replace(SEGMENTS[0], words=()), replace(SEGMENTS[0], text="", words=())]
+TURNS = [Turn(0, (one,), 0.0, 1.0) for one in SEGMENTS] + [Turn(1, (), 0.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (DEEPGRAM.results("", 0.0, 1.0, is_final=False), listen_v1.ListenV1Results),
+        (DEEPGRAM.results("hello", 0.0, 1.0, [WORD], is_final=True), listen_v1.ListenV1Results),
+        (DEEPGRAM.metadata(0.0, "00", NOW, ()), listen_v1.ListenV1Metadata),
+        (DEEPGRAM.configure_failure(), listen_v1.ListenV1ConfigureFailure),
+        (DEEPGRAM.speech_started(0), listen_v1.ListenV1SpeechStarted),
+        (DEEPGRAM.utterance_end(16_000), listen_v1.ListenV1UtteranceEnd),
+        (deepgram_error(REFUSED), listen_v1.ListenV1Error),
+        (FLUX.connected(), listen_v2.ListenV2Connected),
+        (FLUX.warning("no effect"), listen_v2.ListenV2Warning),
+        (FLUX.configured(Thresholds(), ""), listen_v2.ListenV2ConfigureSuccess),
+        (FLUX.configured(Thresholds(eager=0.4), "Ada, B"), listen_v2.ListenV2ConfigureSuccess),
+        (FLUX.not_configured(REFUSED), listen_v2.ListenV2ConfigureFailure),
+        (fatal(REFUSED, 3), listen_v2.ListenV2FatalError),
+        *((FLUX.turn("updated", turn)[0], listen_v2.ListenV2TurnInfo) for turn in TURNS),
+        (FLUX.turn("ended", TURNS[0], 0.9, "silence")[0], listen_v2.ListenV2TurnInfo),
+    ],
+)
+def test_a_live_message_is_of_deepgrams_type(message: dict[str, Any], kind: type) -> None:
+    assert strict(kind, message).type == message["type"]
+
+
+@pytest.mark.parametrize("segments", [[HEARD], SPOKEN, []], ids=["words", "no words", "silence"])
+@pytest.mark.parametrize(
+    "options", [RecordingOptions(), RecordingOptions(utterances=True, says_language=True)]
+)
+def test_a_recordings_answer_is_of_deepgrams_type(
+    segments: list[RecordingSegment], options: RecordingOptions
+) -> None:
+    channel = RecordingChannel(segments, Whole(2.0))
+    told = answer("request", "demo", "00", NOW, [channel], options)
+    (made,) = strict_but_times(ListenV1Response, told).results.channels
+    assert made.alternatives[0].transcript == " ".join(segment.text for segment in segments)
+
+
+ASSEMBLYAI = AssemblyReplies("session", "demo", parse_options("sample_rate=16000", 500))
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (ASSEMBLYAI.begin(), assemblyai.BeginEvent),
+        *(
+            (one, assemblyai.TurnEvent)
+            for turn in TURNS
+            for one in ASSEMBLYAI.turn("updated", turn)
+        ),
+        (ASSEMBLYAI.turn("started", TURNS[0])[0], assemblyai.SpeechStartedEvent),
+        (ASSEMBLYAI.turn("ended", TURNS[0], 0.9)[0], assemblyai.TurnEvent),
+        (ASSEMBLYAI.not_changed(REFUSED), assemblyai.WarningEvent),
+        (
+            ASSEMBLYAI.termination(Summary(1.0, "00", NOW, left=False, failed=False), 1.2),
+            assemblyai.TerminationEvent,
+        ),
+        (assemblyai_error(REFUSED), ErrorEvent),
+    ],
+)
+def test_a_message_is_of_assemblyais_type(message: dict[str, Any], kind: type) -> None:
+    strict_but_times(kind, message)
