@@ -24,9 +24,9 @@ from urllib.parse import unquote, urlparse
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = Path(__file__).with_name("Dockerfile")
 BASE = "localhost/auricle-base"
-# As in the official Python image: Python 3.11 with ensurepip, as `python`.
+# As in the official Python image: Python 3.11 with ensurepip and its headers, as `python`.
 SUITE = "bookworm"
-PACKAGES = ("python3", "python3-venv", "python-is-python3", "ca-certificates")
+PACKAGES = ("python3", "python3-venv", "python3-dev", "python-is-python3", "ca-certificates")
 TARGETS = ("cpu", "gpu")
 _BUILD_S, _BASE_S = 3 * 3600, 3600
 _SETTINGS_OF_THIS_RUN = (

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 pytestmark = pytest.mark.integration
 VOCABULARY = 5  # so small that drafts hold by chance, and largest logits are equal
@@ -34,6 +35,7 @@ class Sampling:
     bad_words_token_ids: dict[int, list[list[int]]] = field(default_factory=dict)
     logprob_token_ids: dict[int, list[int]] | None = None
     thinking_budget_state_holder: Any = None
+    spec_token_ids: list[list[int]] | None = None
     logitsprocs: Any = field(default_factory=lambda: SimpleNamespace(non_argmax_invariant=[]))
 
 
@@ -123,6 +125,47 @@ def test_nobody_pays_for_log_probabilities_that_nobody_asked_for(
     monkeypatch.delattr(verifier, "of_best")
     output = verifier.GreedyVerifier(Vllms())(proposed([[1]]), None, torch.zeros(2, 5), Sampling())
     assert output.logprobs_tensors is None
+
+
+class LargestCopy(TorchDispatchMode):
+    """Records the most values of float32 that an operation has made from bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        made = func(*args, **(kwargs or {}))
+        if "_to_copy" in str(func) and made.dtype == torch.float32:
+            self.values = max(self.values, made.numel())
+        return made
+
+
+def test_logits_of_a_large_batch_are_never_copied_as_a_whole(verifier: Any) -> None:
+    """vLLM has taken the memory for other things."""
+    logits = torch.randn(300, 500, generator=torch.Generator().manual_seed(1)).bfloat16()
+    with LargestCopy() as copies:
+        scores = verifier.of_best(logits, best := verifier.best_tokens(logits))
+    right = logits.float().log_softmax(dim=-1).gather(1, best.long()[:, None])[:, 0]
+    torch.testing.assert_close(scores, right, atol=1e-5, rtol=0)
+    assert 0 < copies.values <= 64 * 500
+
+    class Forbids(Vllms):
+        def apply_logits_processors(self, logits: torch.Tensor, *_: Any) -> torch.Tensor:
+            assert logits.dtype == torch.bfloat16
+            return logits.index_fill_(1, torch.tensor([3]), -torch.inf)
+
+    allowed = Sampling(
+        allowed_token_ids_mask=torch.zeros(1, 500, dtype=torch.bool),
+    )
+    allowed.spec_token_ids = [[1] * 299]
+    logits[:, 3] = 100
+    with LargestCopy() as copies:
+        output = verifier.GreedyVerifier(Forbids())(proposed([[1] * 299]), None, logits, allowed)
+    assert copies.values == 0
+    assert 3 not in output.sampled_token_ids.tolist()[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

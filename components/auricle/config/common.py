@@ -178,6 +178,11 @@ class CommonSettings(SlabSettings):
     gpus: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (), description="GPU indices; replicas take one each, in turn. Empty: each sees all GPUs"
     )
+    mps: Literal["auto", "off"] = Field(
+        "auto",
+        description="auto: processes that share a GPU compute at the same time, through NVIDIA's "
+        "MPS, which the launcher starts; a fault of one then ends all of them",
+    )
     threads: int = Field(1, ge=1, le=256, description="CPU compute threads of the process")
     placement: Literal["load", "kv"] = Field(
         "load",

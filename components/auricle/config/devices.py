@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-# They load one after the other, within the launcher's 300 s for all of them.
+# They load one after the other; the launcher waits longer for more of them.
 _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
@@ -37,7 +37,7 @@ class PassSettings(BaseModel):
         None, description="passes that are CUDA graphs, by vLLM's names. Default: full on a GPU"
     )
     max_cudagraph_capture_size: int = Field(
-        2048, ge=1, description="tokens of the largest pass with a CUDA graph"
+        1024, ge=1, description="tokens of the largest pass with a CUDA graph"
     )
     cudagraph_capture_sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         (), description="tokens of passes with a CUDA graph. Empty: vLLM's sizes up to the largest"
@@ -46,7 +46,7 @@ class PassSettings(BaseModel):
         None,
         pattern=r"^[A-Z][A-Z0-9_]*$",
         description="vLLM's name of a backend, such as FLASH_ATTN or TRITON_ATTN. Default: vLLM "
-        "chooses",
+        "chooses; TRITON_ATTN on GPUs with FlashAttention 2 only",
     )
     async_scheduling: bool = Field(
         False, description="schedule a pass during the previous one; on a GPU, without drafts"

@@ -286,6 +286,10 @@ class ProcessFailed(AuricleError):
     code = "process_failed"
 
 
+class RegistrationFailed(AuricleError):
+    """NIXL does not register memory for transfers."""
+
+
 class TransferFailed(AuricleError):
     """A NIXL read failed, was refused, or did not end in time."""
 

@@ -51,6 +51,9 @@ class CudaDriver:
         )
         return address.value
 
+    def free(self, address: int) -> None:
+        self._call("cuMemFree_v2", ctypes.c_uint64(address))
+
     def close(self, address: int) -> None:
         self._call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
 
@@ -128,17 +131,22 @@ class CudaMemory(DeviceMemory):
         torch.cuda.current_stream().synchronize()  # creates the context on first use
 
     def synchronize(self) -> None:
-        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        # Blocking: by default the wait would keep a core busy.
+        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(self._index))
         event.synchronize()
 
     def close(self) -> None:
-        if self._theirs is not None and self._driver is not None:
-            self.bind_thread()
-            torch.cuda.synchronize(self._index)  # copies from it may be in progress
-            self._tensor = None
+        if self._driver is None:
+            return
+        self.bind_thread()
+        torch.cuda.synchronize(self._index)  # copies from it may be in progress
+        self._tensor = None
+        if self._theirs is None:
+            self._driver.free(self._address)
+        else:
             self._driver.close(self._address)
-            self._driver = None
+        self._driver = None
 
     def _map(self) -> torch.Tensor:
         self.bind_thread()

@@ -156,7 +156,7 @@ class DeviceMemory(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Unmap another process's memory; this process's own ends with the process."""
+        """Unmap another process's memory, or free this process's own."""
 
     def put(self, at: int, rows: torch.Tensor) -> None:
         """Queue a copy of `rows` (bytes, on the device or the host) to the offset `at`."""

@@ -21,7 +21,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from auricle.core.errors import ProcessFailed, TransferFailed
+from auricle.core.errors import ProcessFailed, RegistrationFailed, TransferFailed
 from auricle.embeddings.reader import Reader
 from auricle.embeddings.reads import (
     READING,
@@ -34,6 +34,7 @@ from auricle.embeddings.reads import (
     resolve,
 )
 from auricle.embeddings.slab import Slab
+from auricle.process.device_faults import first_sentence
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +94,8 @@ class NixlEndpoint:
     def start(self, deadline_seconds: float = 30.0) -> bytes:
         """Create the agent, register the memory and return the agent's metadata. Blocks.
 
-        Raises TimeoutError after `deadline_seconds`, or whatever NIXL raised.
+        Raises RegistrationFailed if NIXL refuses the memory, TimeoutError after
+        `deadline_seconds`, or whatever else NIXL raised.
         """
         self._thread.start()
         self.metadata = self._started.result(deadline_seconds)
@@ -184,7 +186,11 @@ class NixlEndpoint:
 
     def _registered(self, memory: str) -> Any:
         rows = [(r.address, r.size, r.device, "") for r in self._regions if r.memory == memory]
-        return self._agent.register_memory(self._agent.get_reg_descs(rows, memory))
+        try:
+            return self._agent.register_memory(self._agent.get_reg_descs(rows, memory))
+        except Exception as error:  # NIXL raises its own types
+            why = first_sentence(error)
+            raise RegistrationFailed(f"NIXL does not register {memory}: {why}") from error
 
     def _take_requests(self) -> None:
         try:
@@ -256,21 +262,28 @@ class NixlEndpoint:
             log.exception("A notification could not be handled")
 
 
-def endpoint_over(
+def start_endpoint(
     slab: Slab,
     role: str,
     *,
     on_notice: Callable[[bytes], None] | None = None,
     awaiting_notices: Callable[[], bool] = lambda: False,
 ) -> NixlEndpoint:
-    """Return an endpoint over a process's slab, not started yet; `role` begins its name.
+    """Start an endpoint over a process's slab; `role` begins its name. Blocks.
 
-    A restarted process is a new agent, so stale metadata cannot address its memory.
+    A restarted process is a new agent, so stale metadata cannot address its memory. Raises whatever
+    `NixlEndpoint.start` does; after RegistrationFailed the slab is closed.
     """
-    return NixlEndpoint(
+    endpoint = NixlEndpoint(
         f"{role}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
         slab.regions,
         on_notice=on_notice,
         awaiting_notices=awaiting_notices,
         bind_thread=slab.bind_thread,
     )
+    try:
+        endpoint.start()
+    except RegistrationFailed:
+        slab.close()
+        raise
+    return endpoint

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import TypeVar
 
 import torch
 
 from auricle.checkpoints.geometry import Geometry
 from auricle.config.devices import SlabChoice
-from auricle.core.errors import SettingsError
+from auricle.core.errors import RegistrationFailed, SettingsError
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.nixl import cuda_majors
 from auricle.process.transport import allows_cuda_memory
 
 log = logging.getLogger(__name__)
+Started = TypeVar("Started")
 
 
 def slab_layout(geometry: Geometry, dtype: str) -> SlabLayout:
@@ -38,8 +40,35 @@ def slab_device(choice: SlabChoice, device: str | None, component: str) -> str |
         raise SettingsError(
             f"{component}: slab is device, but {why_not}, or set slab to auto or host"
         )
-    log.warning("Embeddings are kept in host memory instead of on the GPU: %s", why_not)
+    _warn_of_host_memory(why_not)
     return None
+
+
+def start_on_device(
+    choice: SlabChoice, device: str | None, component: str, start: Callable[[str | None], Started]
+) -> Started:
+    """Return what `start` makes with a slab on a worker's GPU, or in host memory (None). Blocks.
+
+    `choice` and `device` are as for `slab_device`. With `auto`, host memory is used if NIXL does
+    not register memory of the GPU. Raises SettingsError if `choice` is device and the slab cannot
+    be there, and whatever `start` raises.
+    """
+    place = slab_device(choice, device, component)
+    try:
+        return start(place)
+    except RegistrationFailed as error:
+        if place is None:
+            raise
+        if choice == "device":
+            raise SettingsError(
+                f"{component}: slab is device, but {error}; set slab to auto or host"
+            ) from error
+        _warn_of_host_memory(str(error))
+    return start(None)
+
+
+def _warn_of_host_memory(why: str) -> None:
+    log.warning("Embeddings are kept in host memory instead of on the GPU: %s", why)
 
 
 def why_not_on(

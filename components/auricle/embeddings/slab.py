@@ -41,7 +41,7 @@ class Slab(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Unmap another process's slab."""
+        """Unmap another process's slab, or free memory of a device that is this process's own."""
 
     # ── for transfers ───────────────────────────────────────────────────────
 

@@ -12,12 +12,12 @@ import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvloop
 
 from auricle.config.settings import CommonSettings, refuse_unknown
-from auricle.core.errors import AuricleError
+from auricle.core.errors import AuricleError, SettingsError
 from auricle.dynamo import network
 from auricle.launcher.checks import check_discovery, check_inotify
 from auricle.launcher.config import COMMAND_LINE, load_config, settings_for
@@ -28,6 +28,7 @@ from auricle.process.logs import configure_logging
 from auricle.process.needs import Need, imports
 from auricle.process.resources import lower_priority, raise_limit, trim_heap
 
+Settings = TypeVar("Settings", bound=CommonSettings)
 # Of each component a package with the modules `main` and `needs`.
 PACKAGES = {
     "Frontend": "auricle.frontend",
@@ -97,6 +98,7 @@ def run_component(name: str, settings: CommonSettings) -> None:
     check_inotify({name: settings.model_copy(update={"replicas": 1})})
     configure_logging(name, settings)
     set_environment(name, settings)
+    settings = on_its_gpu(settings)
     if os.environ.get("AURICLE_SUPERVISED"):
         _die_with_parent()
     # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
@@ -127,6 +129,27 @@ def set_environment(name: str, settings: CommonSettings) -> None:
         # On a CPU, oneDNN caches a primitive with its memory per batch shape, 1024 by default;
         # most of them are never used again.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+
+
+def on_its_gpu(settings: Settings) -> Settings:
+    """Return the settings of a process that sees only its GPU: a device `cuda:N` becomes `cuda`.
+
+    Libraries use the first visible GPU unless every call of every thread names another. Raises
+    SettingsError if CUDA_VISIBLE_DEVICES hides the GPU.
+    """
+    kind, _, index = getattr(settings, "device", "").partition(":")
+    if kind != "cuda" or not index.isdigit():
+        return settings
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [index] if visible is None else visible.split(",")
+    number = 0 if visible is None else int(index)
+    if number >= len(names):
+        raise SettingsError(
+            f"device is cuda:{index}, but CUDA_VISIBLE_DEVICES {visible!r} names only "
+            f"{len(names)}: correct device or gpus"
+        )
+    os.environ["CUDA_VISIBLE_DEVICES"] = names[number].strip()
+    return settings.model_copy(update={"device": kind})
 
 
 def _die_with_parent() -> None:

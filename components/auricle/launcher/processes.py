@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auricle.config.settings import CommonSettings
 from auricle.launcher.child import Child
+from auricle.launcher.gpus import gpu_of
 
+# From its start until a process is ready, for each process that loads on its GPU: one after the
+# other, they load weights and record their passes.
+READY_SECONDS = 300.0
 # A process that hangs but is not frozen ends itself, and logs where it hung.
 _OWN_END_SECONDS = 2.0
 
@@ -47,6 +52,7 @@ class BackOff:
 class Process:
     """One process and its state; it is number `number` (from 1) of its component.
 
+    At the start of the graph it must be ready within `ready_seconds`.
     `name` is shown in logs. Draining may take up to `drain_seconds`. It is killed if
     it has answered before and does not for `liveness_seconds`. Times that end in `_at` are in
     seconds of the monotonic clock.
@@ -59,6 +65,7 @@ class Process:
     number: int = 1
     drain_seconds: float = 0.0
     liveness_seconds: float = 15.0
+    ready_seconds: float = READY_SECONDS
     back_off: BackOff = field(default_factory=BackOff)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     child: Child | None = None  # its present run
@@ -105,8 +112,13 @@ class ProcessFactory:
         settings: Mapping[str, CommonSettings],
         arguments: Sequence[str],
         environment: Mapping[str, str],
+        sharing: Mapping[int, int] | None = None,
     ) -> None:
-        """`arguments` are the config file and overrides; every process gets `environment`."""
+        """`arguments` are the config file and overrides; every process gets `environment`.
+
+        `sharing` is the number of processes on each of the machine's GPUs.
+        """
+        self._sharing = Counter(sharing or {})
         self._settings = settings
         self._arguments = list(arguments)
         self._environment = dict(environment)
@@ -132,7 +144,12 @@ class ProcessFactory:
             number=number,
             drain_seconds=settings.drain_seconds,
             liveness_seconds=settings.liveness_seconds,
+            ready_seconds=READY_SECONDS * max(1, self._sharers(settings, number)),
         )
+
+    def _sharers(self, settings: CommonSettings, number: int) -> int:
+        gpu = gpu_of(settings, number)
+        return 0 if gpu is None else self._sharing[gpu]
 
 
 def _placement(gpus: Sequence[int], number: int) -> dict[str, str]:

@@ -21,12 +21,14 @@ from auricle.dynamo.secrets import secrets_of
 from auricle.launcher.checks import check_checkpoints, check_discovery, check_inotify, check_ports
 from auricle.launcher.config import COMMAND_LINE, COMMON, all_settings, load_config
 from auricle.launcher.control import SOCKET_VARIABLE, ControlServer
+from auricle.launcher.gpus import multi_process_service, processes_by_gpu
 from auricle.launcher.graph import Component, load_graph
 from auricle.launcher.lengths import check_lengths
 from auricle.launcher.model_folders import place_models
 from auricle.launcher.output import StatusBoard
 from auricle.launcher.processes import Process, ProcessFactory
 from auricle.launcher.supervisor import Supervisor
+from auricle.process.device_faults import visible_gpus
 from auricle.process.logs import configure_logging
 
 log = logging.getLogger(__name__)
@@ -83,10 +85,12 @@ async def serve(
             control = work / "launcher.sock"
             temporary = work / "tmp"
             temporary.mkdir()
-            environment = _environment(control, temporary)
-            factory = ProcessFactory(settings, arguments, environment)
-            with relaying(common):
-                await _run(root, settings, factory, control, output, on_supervisor)
+            sharing = await asyncio.to_thread(_sharing, settings)
+            async with multi_process_service(common, sharing, work, output.line) as variables:
+                environment = _environment(control, temporary) | variables
+                factory = ProcessFactory(settings, arguments, environment, sharing)
+                with relaying(common):
+                    await _run(root, settings, factory, control, output, on_supervisor)
     except AuricleError as error:
         if not as_json:
             raise
@@ -160,6 +164,11 @@ async def _run(
             await serving
     finally:
         board.stop()
+
+
+def _sharing(settings: Mapping[str, CommonSettings]) -> Mapping[int, int]:
+    """Return the number of processes on each of the machine's GPUs."""
+    return processes_by_gpu(settings) if visible_gpus() else {}
 
 
 def _environment(control: Path, temporary: Path) -> dict[str, str]:

@@ -17,7 +17,6 @@ from auricle.launcher.processes import Process, ProcessFactory, how_ended
 from auricle.process.metrics import parse_status, says_alive
 
 _POLL_SECONDS = 0.25
-_READY_SECONDS = 300.0
 _OWN_LAG_SECONDS = 3.0
 # From the end of its drain until a process is killed: in it, requests in flight end (10 s), tasks
 # are cancelled (5 s), and memory is given back.
@@ -72,7 +71,7 @@ class Supervisor:
         `groups` are names of processes; a group starts once the one before is ready.
         `on_ready` is called once all are. SIGTERM drains the components of `stop_order`, callers
         before callees; SIGINT or a second SIGTERM stops them without. Raises StartFailed if a
-        process ends, or is not ready within 300 s, before all are ready. On return or error no
+        process ends, or exceeds its deadline, before all are ready. On return or error no
         process is left.
         """
         starting = self._tasks.start(self._start_groups(groups, on_ready), "start")
@@ -115,11 +114,12 @@ class Supervisor:
             for name in group:
                 self._start(self._processes[name])
             for name in group:
+                process = self._processes[name]
                 try:
-                    async with asyncio.timeout(_READY_SECONDS):
-                        await self._processes[name].ready.wait()
+                    async with asyncio.timeout(process.ready_seconds):
+                        await process.ready.wait()
                 except TimeoutError:
-                    self._fail(StartFailed(f"{name} was not ready in {_READY_SECONDS:g} s"))
+                    self._fail(StartFailed(f"{name} was not ready in {process.ready_seconds:g} s"))
                     return
         self._running = True
         on_ready()

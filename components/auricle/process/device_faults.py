@@ -25,10 +25,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's name and memory; None if it has none of its own, or does not answer."""
+    """A GPU's name, memory and compute capability, such as (9, 0).
+
+    Each is None if the GPU has none of its own, or does not answer.
+    """
 
     name: str
     memory_bytes: int | None
+    capability: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,13 @@ def described(gpus: Sequence[Gpu]) -> str:
 
 def _gpu(library: Any, index: int) -> Gpu:
     """Describe a GPU as far as it answers: another one that is lost must not stop this process."""
-    name, memory_bytes = "unknown GPU", None
+    name, memory_bytes, capability = "unknown GPU", None, None
     with suppress(library.NVMLError):
         device = library.nvmlDeviceGetHandleByIndex(index)
         name = library.nvmlDeviceGetName(device)
+        capability = tuple(library.nvmlDeviceGetCudaComputeCapability(device))
         memory_bytes = library.nvmlDeviceGetMemoryInfo(device).total
-    return Gpu(name, memory_bytes)
+    return Gpu(name, memory_bytes, capability)
 
 
 _EXIT_CODE = 1

@@ -6,7 +6,11 @@ Each component's `needs.py` lists them. A check uses no device and opens no conn
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import shutil
+import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -77,6 +81,26 @@ def needs_of_torch(
 def checkpoint(path: Path) -> Need:
     """Return the need of a checkpoint in the folder `path`, which is read completely."""
     return Need("checkpoint", partial(_read_checkpoint, path))
+
+
+def check_compiler(include: Path | None = None) -> None:
+    """Raise SettingsError without a C compiler and Python's headers, which Triton needs at start.
+
+    `include` is the folder of the headers, by default this Python's.
+    """
+    names = [os.environ["CC"]] if os.environ.get("CC") else ["gcc", "clang"]
+    if not any(shutil.which(name) for name in names):
+        raise SettingsError(
+            "Triton compiles kernels when a worker starts on a GPU, but "
+            f"{' or '.join(names)} is not installed: install gcc and libc6-dev"
+        )
+    header = (include or Path(sysconfig.get_paths()["include"])) / "Python.h"
+    if not header.is_file():
+        package = f"python{sys.version_info.major}.{sys.version_info.minor}-dev"
+        raise SettingsError(
+            "Triton compiles kernels when a worker starts on a GPU, but Python's headers are "
+            f"missing ({header}): install {package}"
+        )
 
 
 def modules_of(package: ModuleType) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import resource
 from collections.abc import Collection
 from pathlib import Path
 
@@ -31,6 +33,8 @@ _CUDA_MEMORY = frozenset({"cuda", "cuda_copy"})
 # Within one process, or for device memory only.
 _OTHERS = ("self", "cuda", "gdr", "rocm", "ze")
 _DEVICES = Path("/sys/class/infiniband")
+_STATUS = Path("/proc/self/status")
+_CAP_IPC_LOCK = 14  # linux/capability.h
 
 
 def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
@@ -44,7 +48,30 @@ def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
     kinds = possible(allowed, devices, rdma, on_device=on_device)
     found = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
     _log(found)
+    if RDMA in kinds and (wrong := memory_lock_trouble(*_memory_lock())) is not None:
+        log.warning("%s", wrong)
     return found
+
+
+def memory_lock_trouble(limit: int, privileged: bool) -> str | None:
+    """Return why a limit of locked memory (bytes, -1 for none) is too low for RDMA.
+
+    `privileged` processes (CAP_IPC_LOCK) have none. None if it suffices.
+    """
+    if privileged or limit == resource.RLIM_INFINITY:
+        return None
+    return (
+        f"RDMA locks the memory that it reads, but the limit of locked memory is {limit >> 10} KiB "
+        "(ulimit -l): NIXL may fail to register embeddings. Set LimitMEMLOCK=infinity for the "
+        "service, or for the container runtime"
+    )
+
+
+def _memory_lock() -> tuple[int, bool]:
+    """Return this process's limit of locked memory, and whether it is exempt."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", _STATUS.read_text(), re.MULTILINE)
+    return limit, bool(found and int(found[1], 16) >> _CAP_IPC_LOCK & 1)
 
 
 def _log(found: Transfers) -> None:

@@ -14,13 +14,19 @@ import pytest
 import torch
 
 from auricle.config.settings import PdWorkerSettings
-from auricle.core.errors import AuricleError, ProcessFailed, SettingsError, TransferFailed
+from auricle.core.errors import (
+    AuricleError,
+    ProcessFailed,
+    RegistrationFailed,
+    SettingsError,
+    TransferFailed,
+)
 from auricle.embeddings import cuda, placement, slabs
 from auricle.embeddings.cuda import CudaDriver, CudaMemory
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.memory import DeviceSlab, HostSlab, Mapped
-from auricle.embeddings.nixl import cuda_majors
-from auricle.embeddings.placement import slab_device, why_not_on
+from auricle.embeddings.nixl import NixlEndpoint, cuda_majors, start_endpoint
+from auricle.embeddings.placement import slab_device, start_on_device, why_not_on
 from auricle.embeddings.slabs import FakeDeviceMemory
 from auricle.launcher.config import load_config, settings_for
 from auricle.workers.encode.store import EmbeddingStore, Identity
@@ -203,11 +209,54 @@ def test_a_choice_is_heeded_or_refused(
         slab_device("device", "cuda", "W")
 
 
+def test_memory_that_nixl_refuses_is_replaced_by_the_hosts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(placement, "slab_device", lambda choice, device, component: device)
+    asked: list[str | None] = []
+
+    def start(place: str | None) -> str:
+        asked.append(place)
+        if place is not None:
+            raise RegistrationFailed("NIXL does not register VRAM: no peer memory")
+        return "started"
+
+    assert start_on_device("auto", "cuda", "W", start) == "started"
+    assert asked == ["cuda", None]
+    assert "host memory instead of on the GPU: NIXL does not register VRAM" in caplog.text
+    with pytest.raises(SettingsError, match=r"W: slab is device, but NIXL .* set slab to auto"):
+        start_on_device("device", "cuda", "W", start)
+
+    def never(place: str | None) -> str:
+        raise RegistrationFailed("NIXL does not register DRAM: no memory")
+
+    with pytest.raises(RegistrationFailed, match="DRAM"):
+        start_on_device("auto", None, "W", never)
+
+
+def test_an_endpoint_whose_memory_is_refused_gives_it_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[bool] = []
+    slab = slab_in("device", LAYOUT, 1)
+    monkeypatch.setattr(slab, "close", lambda: closed.append(True))
+
+    def refuse(self: NixlEndpoint) -> bytes:
+        raise RegistrationFailed("no")
+
+    monkeypatch.setattr(NixlEndpoint, "start", refuse)
+    with pytest.raises(RegistrationFailed):
+        start_endpoint(slab, "pd")
+    assert closed
+
+
 async def test_without_a_gpu_embeddings_land_in_host_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    slab = await main.landing_slab(PdWorkerSettings(), LAYOUT, None)
+    monkeypatch.setattr(main, "start_endpoint", lambda slab, role: (slab, role))
+    slab, endpoint = await main.landing_slab(PdWorkerSettings(), LAYOUT, None)
     assert isinstance(slab, HostSlab) and slab.name
+    assert endpoint == (slab, "pd")
 
 
 # ── the driver ──────────────────────────────────────────────────────────────

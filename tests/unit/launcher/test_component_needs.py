@@ -17,7 +17,7 @@ from auricle.core.errors import CheckpointError, SettingsError
 from auricle.frontend.needs import needs as needs_of_a_frontend
 from auricle.launcher import component
 from auricle.launcher.component import check_component, needs_of
-from auricle.process.needs import Need, checkpoint, imports
+from auricle.process.needs import Need, check_compiler, checkpoint, imports
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -197,3 +197,24 @@ def test_a_configuration_that_is_wrong_is_one_line(
     assert not check_component(name, None, [override])
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("configuration: FAILED: ") and says in line
+
+
+def test_a_gpu_needs_a_compiler_and_the_headers_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "gcc"
+    compiler.write_text("")
+    compiler.chmod(0o700)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"Python's headers are missing .*: install python3"):
+        check_compiler(tmp_path)
+    (tmp_path / "Python.h").touch()
+    check_compiler(tmp_path)
+    monkeypatch.setenv("CC", "clang-99")
+    with pytest.raises(SettingsError, match="clang-99 is not installed: install gcc"):
+        check_compiler(tmp_path)
+    compiler.unlink()
+    monkeypatch.delenv("CC")
+    with pytest.raises(SettingsError, match="gcc or clang is not installed"):
+        check_compiler(tmp_path)

@@ -20,8 +20,8 @@ from auricle.process.device_faults import (
 
 pytestmark = pytest.mark.unit
 GIB = 1 << 30
-H100 = Gpu("NVIDIA H100 80GB HBM3", 80 * GIB)
-L4 = Gpu("NVIDIA L4", 24 * GIB)
+H100 = Gpu("NVIDIA H100 80GB HBM3", 80 * GIB, (9, 0))
+L4 = Gpu("NVIDIA L4", 24 * GIB, (8, 9))
 
 
 class NVMLError(Exception):
@@ -64,6 +64,9 @@ class Library:
     def nvmlDeviceGetName(self, device: Gpu) -> str:
         return device.name
 
+    def nvmlDeviceGetCudaComputeCapability(self, device: Gpu) -> list[int]:
+        return list(device.capability or ())
+
     def nvmlDeviceGetMemoryInfo(self, device: Gpu) -> SimpleNamespace:
         if device.memory_bytes is None:
             raise NVMLError("Not Supported")
@@ -86,7 +89,7 @@ def test_a_driver_describes_its_gpus(installed: pytest.MonkeyPatch) -> None:
 
 
 def test_a_gpu_that_does_not_answer_hides_no_other(installed: pytest.MonkeyPatch) -> None:
-    without_memory = Gpu("NVIDIA GB10", None)  # it uses the machine's memory
+    without_memory = Gpu("NVIDIA GB10", None, (12, 1))  # it uses the machine's memory
     library = Library(NVMLError("GPU is lost"), H100, without_memory)
     installed.setitem(sys.modules, "pynvml", library)
     found = read_management()

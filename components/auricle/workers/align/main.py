@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 import torch
 
@@ -12,11 +13,14 @@ from auricle.config.settings import AlignWorkerSettings
 from auricle.core.errors import SettingsError
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
-from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.nixl import NixlEndpoint, start_endpoint
+from auricle.embeddings.placement import slab_layout, start_on_device
+from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.process.device import DTYPES
 from auricle.process.device_faults import check_driver
+from auricle.process.device_turn import device_turn
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.process.transport import transfers
@@ -32,26 +36,29 @@ async def run(settings: AlignWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
-    if settings.device.startswith("cuda"):
+    gpu = settings.device if settings.device.startswith("cuda") else None
+    if gpu is not None:
         check_driver(torch.version.cuda, "AlignWorker")
-    report_status("loading the aligner")
-    checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
-    _check_length(settings, checkpoint)
-    aligner = await asyncio.to_thread(
-        aligner_for, checkpoint, settings.dtype, settings.device, settings.threads
-    )
-    gpu = settings.device if aligner.on_gpu else None
-    device = slab_device(settings.slab, gpu, "AlignWorker")
-    layout, count = slab_layout(checkpoint.geometry, settings.dtype), settings.landing_slots
-    slab = await asyncio.to_thread(new_slab, layout, count, device=device, shared=False)
-    endpoint = endpoint_over(slab, "align")
     registry = Registry()
     metrics = AlignWorkerMetrics(registry.registry)
     async with AsyncExitStack() as stack:
-        stack.callback(endpoint.close)
-        await asyncio.to_thread(endpoint.start)
-        report_status("warming up")
-        await asyncio.to_thread(aligner.warm_up)
+        async with device_turn(gpu):
+            report_status("loading the aligner")
+            checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
+            _check_length(settings, checkpoint)
+            aligner = await asyncio.to_thread(
+                aligner_for, checkpoint, settings.dtype, settings.device, settings.threads
+            )
+            slab, endpoint = await asyncio.to_thread(
+                start_on_device,
+                settings.slab,
+                gpu,
+                "AlignWorker",
+                partial(_slab, settings, slab_layout(checkpoint.geometry, settings.dtype)),
+            )
+            stack.callback(endpoint.close)
+            report_status("warming up")
+            await asyncio.to_thread(aligner.warm_up)
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
         fetcher = WindowFetcher(
             slab, endpoint, model, settings.read_deadline_seconds, metrics.landing
@@ -78,6 +85,14 @@ async def run(settings: AlignWorkerSettings) -> None:
             transfers=transfers(endpoint.backends, on_device=slab.on_device),
         )
         await serve_worker(settings, registry, service)
+
+
+def _slab(
+    settings: AlignWorkerSettings, layout: SlabLayout, place: str | None
+) -> tuple[Slab, NixlEndpoint]:
+    """Allocate the landing slab on the GPU `place`, or in host memory, and start its endpoint."""
+    slab = new_slab(layout, settings.landing_slots, device=place, shared=False)
+    return slab, start_endpoint(slab, "align")
 
 
 def _check_length(settings: AlignWorkerSettings, checkpoint: ModelCheckpoint) -> None:

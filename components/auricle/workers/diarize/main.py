@@ -11,6 +11,7 @@ from auricle.annotation.speakers.windowed import WindowedModel
 from auricle.config.settings import DiarizeWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.process.device_faults import check_driver
+from auricle.process.device_turn import device_turn
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.protocol.annotation import DiarizeRequest
@@ -23,18 +24,20 @@ async def run(settings: DiarizeWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
-    if settings.device.startswith("cuda"):
+    gpu = settings.device if settings.device.startswith("cuda") else None
+    if gpu is not None:
         check_driver(torch.version.cuda, "DiarizeWorker")
-    report_status("loading the speaker model")
-    model = await asyncio.to_thread(
-        WindowedModel,
-        settings.checkpoint,
-        settings.device,
-        settings.threads,
-        settings.max_batch_windows,
-    )
-    report_status("warming up")
-    await asyncio.to_thread(model.warm_up)
+    async with device_turn(gpu):
+        report_status("loading the speaker model")
+        model = await asyncio.to_thread(
+            WindowedModel,
+            settings.checkpoint,
+            settings.device,
+            settings.threads,
+            settings.max_batch_windows,
+        )
+        report_status("warming up")
+        await asyncio.to_thread(model.warm_up)
     registry = Registry()
     metrics = DiarizeWorkerMetrics(registry.registry)
     async with traced("DiarizeWorker", settings) as tracer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,10 +14,13 @@ from auricle.checkpoints.architectures.base import EncoderKind
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
-from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.nixl import NixlEndpoint, start_endpoint
+from auricle.embeddings.placement import slab_layout, start_on_device
+from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.process.device_faults import check_driver
+from auricle.process.device_turn import device_turn
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.process.transport import transfers
@@ -49,45 +53,53 @@ def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> 
     return _ENCODERS[kind](*arguments)
 
 
+@dataclass(frozen=True)
+class _Stored:
+    """The slab, its content, and the endpoint through which others read it."""
+
+    slab: Slab
+    store: EmbeddingStore
+    endpoint: NixlEndpoint
+
+
 async def run(settings: EncodeWorkerSettings) -> None:
     """Serve encode requests until the process is stopped and has drained.
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
-    if settings.device.startswith("cuda"):
+    gpu = settings.device if settings.device.startswith("cuda") else None
+    if gpu is not None:
         check_driver(torch.version.cuda, settings.component)
-    report_status(f"loading the audio encoder in {settings.dtype}")
-    checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
-    geometry = checkpoint.geometry
-    encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
-    gpu = settings.device if encoder.on_gpu else None
-    device = slab_device(settings.slab, gpu, settings.component)
-    layout = slab_layout(geometry, settings.dtype)
-    slab = await asyncio.to_thread(new_slab, layout, settings.slots, device=device, shared=False)
-    store = EmbeddingStore(slab, settings.lease_seconds)
-    endpoint = endpoint_over(
-        slab,
-        "encode",
-        on_notice=store.release,
-        awaiting_notices=lambda: store.open_leases() > 0,
-    )
     registry = Registry(pool=settings.pool)
     async with AsyncExitStack() as stack:
-        stack.callback(endpoint.close)
-        metadata = await asyncio.to_thread(endpoint.start)
-        report_status("warming up")
-        await asyncio.to_thread(warm_up, encoder, geometry, settings.max_batch_windows)
-        worker = EncodeWorker(
-            settings,
-            geometry,
-            encoder,
-            store,
-            Identity(endpoint.name, metadata, checkpoint.fingerprint, settings.dtype),
-            EncodeWorkerMetrics(registry.registry, store),
-            endpoint.wake,
-            await stack.enter_async_context(traced(settings.component, settings)),
-        )
-        stack.callback(worker.device.close)
+        async with device_turn(gpu):
+            report_status(f"loading the audio encoder in {settings.dtype}")
+            checkpoint = await asyncio.to_thread(open_checkpoint, settings.checkpoint)
+            geometry = checkpoint.geometry
+            encoder = await asyncio.to_thread(encoder_for, checkpoint, settings)
+            stored = await asyncio.to_thread(
+                start_on_device,
+                settings.slab,
+                gpu,
+                settings.component,
+                partial(_stored, settings, slab_layout(geometry, settings.dtype)),
+            )
+            store, endpoint = stored.store, stored.endpoint
+            stack.callback(endpoint.close)
+            worker = EncodeWorker(
+                settings,
+                geometry,
+                encoder,
+                store,
+                Identity(endpoint.name, endpoint.metadata, checkpoint.fingerprint, settings.dtype),
+                EncodeWorkerMetrics(registry.registry, store),
+                endpoint.wake,
+                await stack.enter_async_context(traced(settings.component, settings)),
+            )
+            stack.callback(worker.device.close)
+            report_status("warming up")
+            # In the thread of passes, as libraries keep kernels and plans per thread.
+            await worker.device.run(partial(warm_up, encoder, geometry), settings.max_batch_windows)
         service = WorkerService(
             pool=settings.pool,
             request=EncodeRequest,
@@ -102,10 +114,23 @@ async def run(settings: EncodeWorkerSettings) -> None:
                 Part("lease expiry", partial(_expire_leases, store)),
             ),
             slab=store.state,
-            transfers=transfers(endpoint.backends, on_device=slab.on_device),
+            transfers=transfers(endpoint.backends, on_device=stored.slab.on_device),
             held=lambda: store.open_leases() + worker.meter.in_flight,
         )
         await serve_worker(settings, registry, service)
+
+
+def _stored(settings: EncodeWorkerSettings, layout: SlabLayout, place: str | None) -> _Stored:
+    """Allocate the slab in memory of the GPU `place`, or of the host, and start its endpoint."""
+    slab = new_slab(layout, settings.slots, device=place, shared=False)
+    store = EmbeddingStore(slab, settings.lease_seconds)
+    endpoint = start_endpoint(
+        slab,
+        "encode",
+        on_notice=store.release,
+        awaiting_notices=lambda: store.open_leases() > 0,
+    )
+    return _Stored(slab, store, endpoint)
 
 
 async def _expire_leases(store: EmbeddingStore) -> None:

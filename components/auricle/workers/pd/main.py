@@ -16,18 +16,19 @@ from auricle.config.settings import PdWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.fetch import WindowFetcher
 from auricle.embeddings.layout import SlabLayout, tenant_mark
-from auricle.embeddings.nixl import endpoint_over
-from auricle.embeddings.placement import slab_device, slab_layout
+from auricle.embeddings.nixl import NixlEndpoint, start_endpoint
+from auricle.embeddings.placement import slab_layout, start_on_device
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import new_slab
 from auricle.embeddings.slots import SlotRef
+from auricle.process.device_turn import device_turn
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.process.transport import transfers
 from auricle.protocol.diagnosis import KvRoom, RunningModel
 from auricle.protocol.recognition import DecodeRequest
 from auricle.workers.pd.engine import Engine, GenerateRequest
-from auricle.workers.pd.engine_start import checked_kind, device_turn, started_in_turn, watch
+from auricle.workers.pd.engine_start import checked_kind, started_in_turn, watch
 from auricle.workers.pd.metrics import PdWorkerMetrics
 from auricle.workers.pd.worker import PdWorker
 
@@ -43,8 +44,9 @@ async def run(settings: PdWorkerSettings) -> None:
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)
     geometry = checkpoint.geometry
-    slab = await landing_slab(settings, slab_layout(geometry, settings.dtype), kind.device())
-    endpoint = endpoint_over(slab, "pd")
+    slab, endpoint = await landing_slab(
+        settings, slab_layout(geometry, settings.dtype), kind.device()
+    )
     registry = Registry()
     metrics = PdWorkerMetrics(registry.registry)
     async with AsyncExitStack() as stack:
@@ -52,11 +54,10 @@ async def run(settings: PdWorkerSettings) -> None:
         kv_events = _kv_events(settings, stack)
         stack.callback(slab.unlink)
         stack.callback(endpoint.close)
-        await asyncio.to_thread(endpoint.start)
         await asyncio.to_thread(kind.check_memory, settings, checkpoint)
         engine = await started_in_turn(
             kind.name,
-            settings.processes_per_device,
+            kind.device(),
             partial(kind.start, settings, checkpoint, slab, prompt.audio_token, kv_events),
         )
         stack.push_async_callback(engine.close)
@@ -101,19 +102,20 @@ def _kv_events(settings: PdWorkerSettings, stack: AsyncExitStack) -> str:
     return f"ipc://{stack.enter_context(directory)}/kv"
 
 
-async def landing_slab(settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None) -> Slab:
-    """Allocate the landing slab, on the engine's GPU if it has one.
+async def landing_slab(
+    settings: PdWorkerSettings, layout: SlabLayout, gpu: str | None
+) -> tuple[Slab, NixlEndpoint]:
+    """Allocate the landing slab, on the engine's GPU if it has one, and start its endpoint.
 
     Raises SettingsError if `slab` is device and that is impossible.
     """
-    count = settings.landing_slots
-    device = slab_device(settings.slab, gpu, "PdWorker")
-    if device is None:
-        return new_slab(layout, count, device=None, shared=True)
-    report_status("waiting for its device")
-    # Another process that is loading would count this memory as its own.
-    async with device_turn(settings.processes_per_device):
-        return await asyncio.to_thread(new_slab, layout, count, device=device, shared=True)
+
+    def start(place: str | None) -> tuple[Slab, NixlEndpoint]:
+        slab = new_slab(layout, settings.landing_slots, device=place, shared=True)
+        return slab, start_endpoint(slab, "pd")
+
+    async with device_turn(gpu):
+        return await asyncio.to_thread(start_on_device, settings.slab, gpu, "PdWorker", start)
 
 
 async def _warm_up(

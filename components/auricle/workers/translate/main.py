@@ -30,9 +30,7 @@ async def run(settings: TranslateWorkerSettings) -> None:
     model = await asyncio.to_thread(open_text_model, settings.checkpoint)
     prompt = await asyncio.to_thread(TranslatorPrompt, model)
     await asyncio.to_thread(kind.check_memory, settings, model)
-    engine = await started_in_turn(
-        kind.name, settings.processes_per_device, partial(kind.start, settings, model)
-    )
+    engine = await started_in_turn(kind.name, kind.device(), partial(kind.start, settings, model))
     registry = Registry()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(engine.close)

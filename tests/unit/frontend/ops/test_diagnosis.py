@@ -28,7 +28,7 @@ from auricle.frontend.ops.gatherer import (
 from auricle.frontend.transport.access.keys import new_key
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
-from auricle.process.transport import possible
+from auricle.process.transport import memory_lock_trouble, possible
 from auricle.protocol.control import Alive, AskAlive
 from auricle.protocol.diagnosis import (
     AskDescription,
@@ -248,6 +248,14 @@ def test_cuda_ipc_is_possible_for_embeddings_on_a_gpu_unless_forbidden(
 ) -> None:
     assert ("CUDA IPC" in possible(allowed, "", [], on_device=True)) is may
     assert "CUDA IPC" not in possible(allowed, "", [])
+
+
+def test_rdma_with_little_lockable_memory_is_reported() -> None:
+    assert memory_lock_trouble(-1, False) is None
+    assert memory_lock_trouble(8 << 20, True) is None
+    trouble = memory_lock_trouble(8 << 20, False)
+    assert trouble is not None and "is 8192 KiB (ulimit -l)" in trouble
+    assert "LimitMEMLOCK=infinity" in trouble
 
 
 async def test_only_a_key_for_operations_may_ask() -> None:

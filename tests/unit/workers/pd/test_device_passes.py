@@ -50,9 +50,28 @@ def test_on_a_gpu_all_passes_are_graphs_and_take_many_windows() -> None:
     assert not runs_eagerly(pd(), "gpu")
     passes = passes_on("gpu", pd())
     assert (passes.compilation_mode, passes.cudagraph_mode) == ("none", "full")
-    assert (passes.max_batched_tokens, passes.max_capture_size) == (8192, 2048)
+    assert (passes.max_batched_tokens, passes.max_capture_size) == (8192, 1024)
     assert passes.attention_backend is None
     assert not passes.async_scheduling
+
+
+@pytest.mark.parametrize(
+    ("capability", "backend"),
+    [
+        ((8, 0), "TRITON_ATTN"),
+        ((8, 9), "TRITON_ATTN"),
+        ((9, 0), None),
+        ((10, 0), None),
+        ((12, 0), "TRITON_ATTN"),
+        (None, None),
+    ],
+)
+def test_gpus_without_flash_attention_3_have_graphs_of_any_drafts(
+    capability: tuple[int, int] | None, backend: str | None
+) -> None:
+    assert passes_on("gpu", pd(), capability).attention_backend == backend
+    chosen = pd(attention_backend="FLASH_ATTN")
+    assert passes_on("gpu", chosen, capability).attention_backend == "FLASH_ATTN"
 
 
 def test_what_is_set_holds_on_a_gpu() -> None:
@@ -191,3 +210,7 @@ def test_the_options_of_an_engine_are_the_settings(monkeypatch: pytest.MonkeyPat
     assert (options.max_num_seqs, options.kv_blocks, options.kv_events) == (7, 9, "ipc://kv")
     assert not options.enforce_eager
     assert options.passes.cudagraph_mode == "full"
+    assert options.passes.attention_backend is None
+    gpus = [Gpu("NVIDIA L4", 24 * GIB, (8, 9))]
+    monkeypatch.setattr("auricle.workers.pd.vllm.start.visible_gpus", lambda: gpus)
+    assert engine_options(settings, checkpoint, "").passes.attention_backend == "TRITON_ATTN"

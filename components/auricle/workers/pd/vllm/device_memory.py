@@ -13,6 +13,10 @@ from auricle.embeddings.layout import ITEM_BYTES
 from auricle.workers.pd.vllm.options import PassOptions
 
 Device = Literal["cpu", "gpu"]
+Capability = tuple[int, int]
+# Generations of GPUs for which vLLM has FlashAttention 3 or 4. With version 2, a CUDA graph needs
+# requests of equal numbers of tokens, which drafts hardly ever give.
+_NEWER_THAN_FLASH_ATTENTION_2 = (9, 10)
 # Room for 78 windows of new embeddings in a pass; vLLM's 2048 tokens are room for 19, which one
 # pass of a busy GPU exceeds.
 _GPU_BATCHED_TOKENS = 8192
@@ -34,8 +38,12 @@ def runs_eagerly(settings: DecoderSettings, device: Device) -> bool:
     return device == "cpu" and settings.compilation_mode == "none"
 
 
-def passes_on(device: Device, settings: DecoderSettings) -> PassOptions:
-    """Return the options of passes on a device. Raises SettingsError for GPU options on a CPU.
+def passes_on(
+    device: Device, settings: DecoderSettings, capability: Capability | None = None
+) -> PassOptions:
+    """Return the options of passes on a device, a GPU of this compute capability if it is known.
+
+    Raises SettingsError for GPU options on a CPU.
 
     Python launches the kernels of a small pass more slowly than a GPU runs them, so passes are CUDA
     graphs: all of them, as drafts differ in length and graphs of uniform passes would rarely fit.
@@ -50,9 +58,16 @@ def passes_on(device: Device, settings: DecoderSettings) -> PassOptions:
         cudagraph_mode=settings.cudagraph_mode or ("full" if gpu else "none"),
         max_capture_size=settings.max_cudagraph_capture_size,
         capture_sizes=settings.cudagraph_capture_sizes,
-        attention_backend=settings.attention_backend,
+        attention_backend=settings.attention_backend or attention_backend(capability),
         async_scheduling=settings.async_scheduling,
     )
+
+
+def attention_backend(capability: Capability | None) -> str | None:
+    """Return vLLM's name of the backend whose passes can all be CUDA graphs; None: its default."""
+    if capability is None or capability[0] in _NEWER_THAN_FLASH_ATTENTION_2:
+        return None
+    return "TRITON_ATTN"
 
 
 def check_runner(settings: DecoderSettings, environment: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
 
 from auricle.workers.pd.vllm.process import lock_down_ports
 from auricle.workers.pd.vllm.verifier import GreedyVerifier
+
+log = logging.getLogger(__name__)
 
 # Each can be imported on its platform only.
 if current_platform.is_cpu():
@@ -36,6 +39,22 @@ class DeviceWorker(PlatformWorker):
         sampler.batched_count_greater_than = _ranks
         if self.vllm_config.ec_transfer_config is None:
             lock_down_ports()  # the connector does it, except for a text model
+
+    def compile_or_warm_up_model(self) -> Any:
+        """Also log what vLLM has resolved: it may choose other graphs than those configured."""
+        times = super().compile_or_warm_up_model()
+        log.info("%s", described(self.model_runner.attn_groups, self.vllm_config))
+        return times
+
+
+def described(attention: Any, config: Any) -> str:
+    """Return, for a log line, the backends of vLLM's groups of layers, and the graphs of passes."""
+    names = dict.fromkeys(one.backend.get_name() for groups in attention for one in groups)
+    passes = config.compilation_config
+    graphs = passes.cudagraph_mode.name
+    if sizes := passes.cudagraph_capture_sizes:
+        graphs += f" up to {max(sizes)} tokens"
+    return f"attention by {', '.join(names) or 'none'}; CUDA graphs: {graphs}"
 
 
 def _ranks(logprobs: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:

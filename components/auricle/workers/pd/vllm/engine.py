@@ -25,7 +25,12 @@ from auricle.process.device_faults import first_sentence
 from auricle.workers.pd.engine import Decoded, EngineCapabilities, GenerateRequest, Timings
 from auricle.workers.pd.vllm import engine_server
 from auricle.workers.pd.vllm.options import EngineOptions
-from auricle.workers.pd.vllm.process import failure_file, read_failure, set_defaults
+from auricle.workers.pd.vllm.process import (
+    failure_file,
+    pass_on_log_level,
+    read_failure,
+    set_defaults,
+)
 
 _ABORT_SECONDS = 5.0
 # Runs the model in the engine's process. vLLM's default on a CPU is another process, with a queue
@@ -225,6 +230,7 @@ def _logprobs(completion: Any) -> tuple[float, ...]:
 
 def _set_environment(options: EngineOptions) -> None:
     set_defaults()
+    pass_on_log_level()
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(options.kv_cache_gib))
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
 

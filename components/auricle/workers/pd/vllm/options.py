@@ -19,7 +19,7 @@ class PassOptions:
     max_batched_tokens: int | None = None
     compilation_mode: CompilationMode = "none"
     cudagraph_mode: CudaGraphMode = "none"
-    max_capture_size: int = 2048
+    max_capture_size: int = 1024
     capture_sizes: tuple[int, ...] = ()
     attention_backend: str | None = None
     async_scheduling: bool = False

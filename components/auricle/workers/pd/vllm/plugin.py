@@ -10,7 +10,7 @@ from multiprocessing.process import BaseProcess
 
 from auricle.checkpoints.architectures.base import DecoderKind
 from auricle.process.resources import collect_as_usual, trim_heap
-from auricle.workers.pd.vllm.process import capture_failures
+from auricle.workers.pd.vllm.process import capture_failures, show_own_log
 
 # The registered name of our class for each text decoder.
 DECODERS: dict[DecoderKind, str] = {
@@ -34,6 +34,7 @@ def register() -> None:
     if (parent := multiprocessing.parent_process()) is not None:
         _end_with(parent)
         capture_failures()
+        show_own_log()
         trim_heap()
         collect_as_usual()  # vLLM's imports are complete
     known = ModelRegistry.get_supported_archs()

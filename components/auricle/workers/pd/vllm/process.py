@@ -122,6 +122,25 @@ class _FailureHandler(logging.Handler):
         end_if_sticky(error, "vLLM's engine")
 
 
+_LOG_LEVEL = "AURICLE_ENGINE_LOG_LEVEL"
+
+
+def pass_on_log_level() -> None:
+    """Have processes of vLLM log what this process logs of auricle."""
+    level = logging.getLogger("auricle").getEffectiveLevel()
+    os.environ[_LOG_LEVEL] = logging.getLevelName(level)
+
+
+def show_own_log() -> None:
+    """Log auricle's lines in this process, the engine's, where vLLM configures only its own."""
+    own = logging.getLogger("auricle")
+    if not own.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        own.addHandler(handler)
+        own.setLevel(os.environ.get(_LOG_LEVEL, "WARNING"))
+
+
 # Environment variables that vLLM reads on import and in the processes it starts.
 
 _DEFAULTS = {

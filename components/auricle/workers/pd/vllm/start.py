@@ -20,7 +20,7 @@ from auricle.core.errors import CheckpointError, ProcessFailed, SettingsError
 from auricle.embeddings.layout import ITEM_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.process.device_faults import check_driver, visible_gpus
-from auricle.process.needs import modules_of
+from auricle.process.needs import check_compiler, modules_of
 from auricle.workers.pd import vllm as plug_in
 from auricle.workers.pd.engine import EngineCapabilities
 from auricle.workers.pd.vllm import engine_server
@@ -60,6 +60,8 @@ class VllmOnDevice:
         passes_on(device, settings)
         if device == "cpu":
             _check_kernels()
+        else:
+            check_compiler()
         return f"vLLM is built for a {device.upper()}; the device itself was not checked"
 
     def check_device(self, settings: DecoderSettings) -> None:
@@ -71,6 +73,7 @@ class VllmOnDevice:
             import torch  # takes seconds
 
             check_driver(torch.version.cuda, settings.component)
+            check_compiler()
 
     def device(self) -> str | None:
         return "cuda" if device_of_vllm() == "gpu" else None
@@ -153,6 +156,12 @@ def _check_kernels() -> None:
         )
 
 
+def gpu_capability() -> tuple[int, int] | None:
+    """Return the compute capability of vLLM's GPU; None without one, or if it is unknown."""
+    gpus = visible_gpus() if device_of_vllm() == "gpu" else []
+    return gpus[0].capability if gpus else None
+
+
 def gpu_memory() -> int | None:
     """Return the bytes of vLLM's GPU; None without one, or if they are unknown."""
     gpus = visible_gpus() if device_of_vllm() == "gpu" else []
@@ -194,7 +203,7 @@ def of_decoder(settings: DecoderSettings, checkpoint: Path) -> EngineOptions:
         draft_tokens=settings.draft_tokens,
         limit_reuse=False,
         kv_blocks=settings.kv_blocks,
-        passes=passes_on(device, settings),
+        passes=passes_on(device, settings, gpu_capability()),
     )
 
 

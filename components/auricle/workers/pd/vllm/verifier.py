@@ -24,6 +24,7 @@ from vllm.v1.sample.rejection_sampler import PLACEHOLDER_TOKEN_ID
 from vllm.v1.spec_decode.metadata import SpecDecodeMetadata
 
 Rows = npt.NDArray[np.int64]
+_ROWS_AT_ONCE = 64  # 39 MB of float32 with Qwen3's vocabulary
 
 
 class GreedyVerifier(nn.Module):
@@ -53,7 +54,8 @@ class GreedyVerifier(nn.Module):
             output: SamplerOutput = self._otherwise(metadata, draft_probs, logits, sampling)
             return output
         if _restricted(sampling):
-            logits = self._processed(logits.float(), metadata, sampling)
+            exact = logits.float() if _computes(sampling) else logits
+            logits = self._processed(exact, metadata, sampling)
         best = best_tokens(logits)
         scores = None if sampling.max_num_logprobs is None else of_best(logits, best)
         rows = _rows(metadata, len(best))
@@ -92,10 +94,12 @@ def best_tokens(logits: torch.Tensor) -> torch.Tensor:
 def of_best(logits: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
     """Return the log probability of each row's `best` token, as float32.
 
-    Computed from the sum over a row, without the log probabilities of all tokens.
+    Computed from the sum over a row, without the log probabilities of all tokens. A few rows at a
+    time are converted to float32: vLLM has left no memory for a copy of all logits.
     """
     taken = logits.gather(1, best.long().unsqueeze(1)).squeeze(1).float()
-    return taken - logits.float().logsumexp(dim=-1)
+    sums = [rows.float().logsumexp(dim=-1) for rows in torch.split(logits, _ROWS_AT_ONCE)]
+    return taken - torch.cat(sums)
 
 
 def accepted(best: torch.Tensor, metadata: SpecDecodeMetadata, rows: Rows) -> torch.Tensor:
@@ -171,6 +175,14 @@ def _restricted(sampling: SamplingMetadata) -> bool:
         not sampling.no_penalties
         or sampling.allowed_token_ids_mask is not None
         or sampling.bad_words_token_ids
+        or any(_in_use(one) for one in sampling.logitsprocs.non_argmax_invariant)
+    )
+
+
+def _computes(sampling: SamplingMetadata) -> bool:
+    """Whether restrictions need float32: all but tokens that are simply allowed or forbidden."""
+    return bool(
+        not sampling.no_penalties
         or any(_in_use(one) for one in sampling.logitsprocs.non_argmax_invariant)
     )
 
