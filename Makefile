@@ -52,9 +52,10 @@ $(PEERS_VENV)/.installed: requirements/peers.txt
 	$(INSTALL) $(PEERS_VENV) requirements/peers.txt
 	touch $@
 
-# Agent frameworks, whose packages the tests use as they are.
-$(AGENTS_VENV)/.installed: requirements/agents.txt
+# Agent frameworks and other clients, whose packages the tests use as they are.
+$(AGENTS_VENV)/.installed: requirements/agents.txt tests/agents/package-lock.json
 	$(INSTALL) $(AGENTS_VENV) requirements/agents.txt
+	$(if $(shell command -v npm),npm ci --prefix tests/agents --ignore-scripts --no-audit --no-fund)
 	touch $@
 
 # Chromium for the tests of the page; its packages are from npm, so it needs Node.

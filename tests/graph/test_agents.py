@@ -1,13 +1,16 @@
-"""Agent frameworks' own packages, unmodified, over a recorded conversation on the real graph.
+"""Agent frameworks' and other clients' own packages, unmodified, on the real graph.
 
-They run in an environment of their own (`make agents-env`), concurrently, because they stream in
-real time.
+They run in an environment of their own (`make agents-env`). The frameworks hear a recorded
+conversation, concurrently, because they stream in real time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import shutil
+import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +18,12 @@ from pathlib import Path
 import jiwer
 import pytest
 import soundfile
+import websockets
 
 from auricle_testing import recordings
 from auricle_testing.faulty_proxy import proxied
 from auricle_testing.server import ROOT, Server, frontend_beside
+from tests.pcm import resampled_pcm
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 PYTHON = ROOT / ".venv-agents/bin/python"
@@ -34,7 +39,7 @@ Told = list[tuple[str, str]]  # kind and text of each event
 @pytest.fixture(scope="module")
 def url(server: Server) -> Iterator[str]:
     """A frontend that serves the model names that the frameworks request by default."""
-    names = "--Frontend.model_aliases=[nova-3,nova-3-general,flux-general-en]"
+    names = "--Frontend.model_aliases=[nova-3,nova-3-general,flux-general-en,whisper-1]"
     with frontend_beside(server, "--Frontend.model_presets=[openai]", names) as frontend:
         yield frontend.url
 
@@ -130,3 +135,65 @@ async def test_an_agent_whose_connection_is_cut_hears_the_next_turn(
     assert proxy.connections_made > 1
     assert texts(told)[0] == recordings.words("hello")
     assert texts(told)[-1].endswith("friday")
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+async def test_javascript_clients_that_check_every_field_understand_each_answer(
+    url: str, spoken: list[Path], tmp_path: Path
+) -> None:
+    events = tmp_path / "events.jsonl"
+    events.write_text("\n".join(await _realtime_events(url, "hello")))
+    script = ROOT / "tests/agents/strict_clients.mjs"
+    command = ["node", str(script), url, str(spoken[0]), str(events)]
+    ran = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    recordings_told, events_told = told[:3], told[3:]
+    assert [one["client"] for one in recordings_told] == [
+        "whisper-1",
+        "gpt-4o-transcribe",
+        "nova-3",
+    ]
+    assert {one["text"] for one in recordings_told} == {recordings.words("hello")}
+    assert recordings_told[0]["segments"]
+    assert recordings_told[0]["language"] == "en"
+    assert all(one["valid"] for one in events_told)
+    # The client accepts all other events by their own types.
+    unknown = {one["type"] for one in events_told if one["isGeneric"]}
+    assert unknown <= {"conversation.item.input_audio_transcription.segment"}
+    assert {
+        "session.created",
+        "session.updated",
+        "error",
+        "input_audio_buffer.speech_started",
+        "input_audio_buffer.speech_stopped",
+        "input_audio_buffer.committed",
+        "conversation.item.input_audio_transcription.delta",
+        "conversation.item.input_audio_transcription.completed",
+    } <= {one["type"] for one in events_told}
+
+
+async def _realtime_events(url: str, name: str) -> list[str]:
+    """The events of a session that sends a recording and an unknown event."""
+    events: list[str] = []
+    address = url.replace("http", "ws", 1) + "/v1/realtime?intent=transcription"
+    async with asyncio.timeout(SECONDS), websockets.connect(address) as connection:
+
+        async def send(**event: object) -> None:
+            await connection.send(json.dumps(event))
+
+        audio = {"format": {"type": "audio/pcm", "rate": 24_000}}
+        await send(
+            type="session.update", session={"type": "transcription", "audio": {"input": audio}}
+        )
+        await send(type="unknown", event_id="mine")
+        spoken = resampled_pcm(name).tobytes()
+        for at in range(0, len(spoken), 48_000):
+            piece = base64.b64encode(spoken[at : at + 48_000]).decode()
+            await send(type="input_audio_buffer.append", audio=piece)
+        await send(type="input_audio_buffer.commit")
+        while "transcription.completed" not in (events or [""])[-1]:
+            events.append(str(await connection.recv()))
+    return events

@@ -90,7 +90,7 @@ def _call(arguments: list[str], variables: Mapping[str, str], text: str = "") ->
             [_CONTROL, *arguments],
             env={**os.environ, **variables},
             input=text,
-            # A daemon keeps what it inherits; a pipe would then never end.
+            # A daemon keeps inherited descriptors, so a pipe would never end.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -1,8 +1,8 @@
 """Processes that share a GPU load on it one after the other.
 
 vLLM measures its memory on a GPU by the free memory before and after loading. Another process that
-loads meanwhile would be counted, or make it fail: an encoder, too, frees what it needed to record
-its passes.
+loads meanwhile would be counted, or make it fail. This includes encoders, which free memory after
+they have recorded their passes.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ SHARED = {
     "EncodeWorker": EncodeWorkerSettings(device="cuda", gpus=(0,)),
     "PdWorker": PdWorkerSettings(replicas=3, gpus=(0,), processes_per_device=3),
 }
-# Records its arguments and its standard input; exits with the code of the file beside it, if any.
+# Records its arguments and its standard input. Fails if the file `fails` exists.
 CONTROL = """#!/bin/sh
 here=$(dirname "$0")
 echo "$* $(cat) $CUDA_MPS_PIPE_DIRECTORY" >> "$here/calls"
