@@ -1,11 +1,12 @@
 """This tree compared with an earlier commit: cost of a session, and latency of its text.
 
     python -m benchmarks.before COMMIT --out FILE [--only streaming | load | control] [--pairs N]
-                                [--sessions N] [--seconds S]
+                                [--sessions N] [--seconds S] [--packages FOLDER]
 
 Both servers run at the same time and get the same audio in turns, in alternating order, so that a
-machine that becomes slower affects both. Both use this environment's packages. `streaming` feeds
-one session of 60 s, chunk after chunk, to the `60m` checkpoint; `load` keeps `--sessions` live
+machine that becomes slower affects both. Both use this environment's packages, and the earlier
+commit also the packages in FOLDER, such as its own entry point for vLLM. `streaming` feeds one
+session of 60 s, chunk after chunk, to the `60m` checkpoint; `load` keeps `--sessions` live
 sessions open for `--seconds` on models/demo. `control` does so with packets of 20 ms between
 frontend, processor and simulated workers, and counts the CPU of the first two; it runs only with
 `--only`. Below 1, this tree is better.
@@ -23,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from auricle_testing.feed import feed
-from benchmarks.before.trees import Running, control_plane_of, serving_tree, work_tree
+from benchmarks.before.trees import Running, Tree, control_plane_of, serving_tree, work_tree
 from benchmarks.harness import Benchmark, Run, UsageError, main, note
 from benchmarks.load import protocols
 from benchmarks.load.metrics import Slo, partial_latencies
@@ -39,13 +40,13 @@ _TRIES = 3
 _FIGURES = ("stop_to_final_p50_ms", "stop_to_final_p95_ms")
 Measured = dict[str, float]
 Measure = Callable[[Running, int], Measured]
-Serve = Callable[[Path], contextlib.AbstractContextManager[Running]]
+Serve = Callable[[Tree], contextlib.AbstractContextManager[Running]]
 
 
 def _compared(run: Run, serve: Serve, measure: Measure) -> None:
     """Measure both trees in turns. The first measurement of each is a warm-up, and dropped."""
     rows: dict[str, list[Measured]] = {"before": [], "now": []}
-    with serve(run.arguments.tree) as before, serve(ROOT) as now:
+    with serve(run.arguments.tree) as before, serve(Tree(ROOT)) as now:
         servers = {"before": before, "now": now}
         for number in range(run.arguments.pairs + 1):
             for name in in_turns(("before", "now"), number):
@@ -129,6 +130,7 @@ def _of_control(run: Run) -> None:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("commit")
+    parser.add_argument("--packages", type=Path, help="a folder of packages for that commit")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--sessions", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -139,7 +141,7 @@ def _with_tree(run: Run) -> Iterator[None]:
     if run.arguments.pairs < 1:
         raise UsageError("--pairs must be at least 1")
     run.extra |= {"before": run.arguments.commit, "pairs": run.arguments.pairs}
-    with work_tree(run.arguments.commit) as run.arguments.tree:
+    with work_tree(run.arguments.commit, run.arguments.packages) as run.arguments.tree:
         yield
 
 

@@ -24,7 +24,10 @@ _TREES = ROOT / "build/before"
 # machine is slow would do different work from the server that it is compared with.
 _START = """
 import pathlib, sys
-from auricle.config.settings import ProcessorSettings
+try:
+    from auricle.settings import ProcessorSettings  # an older tree
+except ModuleNotFoundError:
+    from auricle.config.settings import ProcessorSettings
 from benchmarks.streaming.cost import server_options
 try:
     from tests.server import serving  # an older tree
@@ -56,6 +59,20 @@ class NoSuchCommit(Exception):
 
 
 @dataclass(frozen=True)
+class Tree:
+    """The files of a commit, and a folder of packages that only this commit needs."""
+
+    path: Path
+    packages: Path | None = None
+
+    @property
+    def search_path(self) -> str:
+        """The value of PYTHONPATH."""
+        packages = () if self.packages is None else (self.packages.resolve(),)
+        return ":".join(map(str, (*packages, self.path / "components", self.path)))
+
+
+@dataclass(frozen=True)
 class Running:
     """A graph at `url`; the CPU of the processes `pids` and of their descendants counts."""
 
@@ -68,7 +85,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def work_tree(commit: str) -> Iterator[Path]:
+def work_tree(commit: str, packages: Path | None = None) -> Iterator[Tree]:
     """Check a commit out under build/ until the block ends.
 
     Raises NoSuchCommit.
@@ -81,13 +98,13 @@ def work_tree(commit: str) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     _git("worktree", "add", "--force", "--detach", str(path), name)
     try:
-        yield path
+        yield Tree(path, packages)
     finally:
         _git("worktree", "remove", "--force", str(path))
 
 
 def serving_tree(
-    tree: Path, model: Path | None = None
+    tree: Tree, model: Path | None = None
 ) -> contextlib.AbstractContextManager[Running]:
     """Start the graph from the files of `tree`, with this environment's packages.
 
@@ -97,7 +114,7 @@ def serving_tree(
     return _started(tree, _START, str(model.resolve()) if model else "")
 
 
-def control_plane_of(tree: Path) -> contextlib.AbstractContextManager[Running]:
+def control_plane_of(tree: Tree) -> contextlib.AbstractContextManager[Running]:
     """Start frontend and processor of `tree`, whose CPU counts, with simulated workers.
 
     Raises RuntimeError as `serving_tree` does.
@@ -106,12 +123,11 @@ def control_plane_of(tree: Path) -> contextlib.AbstractContextManager[Running]:
 
 
 @contextlib.contextmanager
-def _started(tree: Path, program: str, *arguments: str) -> Iterator[Running]:
-    paths = {"PYTHONPATH": f"{tree / 'components'}:{tree}"}
+def _started(tree: Tree, program: str, *arguments: str) -> Iterator[Running]:
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
-        cwd=tree,
-        env=os.environ | paths,
+        cwd=tree.path,
+        env=os.environ | {"PYTHONPATH": tree.search_path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -122,13 +138,15 @@ def _started(tree: Path, program: str, *arguments: str) -> Iterator[Running]:
         said: list[str] = []
         running = _announced(process.stdout, said)
         if running is None:
-            raise RuntimeError(f"the server of {tree} did not start:\n" + "".join(said[-40:]))
+            raise RuntimeError(f"the server of {tree.path} did not start:\n" + "".join(said[-40:]))
         drain = threading.Thread(target=said.extend, args=(process.stdout,), daemon=True)
         drain.start()
         yield running
         process.stdin.close()
         if process.wait(_STOP_SECONDS):
-            raise RuntimeError(f"the server of {tree} did not end well:\n" + "".join(said[-40:]))
+            raise RuntimeError(
+                f"the server of {tree.path} did not end well:\n" + "".join(said[-40:])
+            )
         drain.join()
     finally:
         if process.poll() is None:

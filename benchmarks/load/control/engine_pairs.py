@@ -48,7 +48,7 @@ class _Asked:
 def compared(commit: str, pairs: int, seconds: float) -> dict[str, float]:
     """Return the figures of both trees, and this tree's ÷ the commit's."""
     rows: dict[str, list[dict[str, float]]] = {"before": [], "now": []}
-    with work_tree(commit) as tree, _asked(tree) as before, _asked(ROOT) as now:
+    with work_tree(commit) as tree, _asked(tree.path) as before, _asked(ROOT) as now:
         engines = {"before": before, "now": now}
         for number in range(pairs):
             for name in in_turns(("before", "now"), number):
