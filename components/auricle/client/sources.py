@@ -111,7 +111,10 @@ async def _once(pcm: Pcm) -> AsyncGenerator[Pcm, None]:
 
 
 async def _samples(packets: AsyncIterable[Pcm]) -> AsyncGenerator[Int16, None]:
-    """Yield packets as samples; packets of bytes may end within a sample."""
+    """Yield packets as samples.
+
+    Packets of bytes may end within a sample; half a sample at the end is dropped, as by the server.
+    """
     half = b""
     async with contextlib.AsyncExitStack() as stack:
         if isinstance(packets, AsyncGenerator):
@@ -128,8 +131,6 @@ async def _samples(packets: AsyncIterable[Pcm]) -> AsyncGenerator[Int16, None]:
             whole = len(data) - len(data) % _SAMPLE_BYTES
             half = data[whole:]
             yield np.frombuffer(data[:whole], "<i2")
-    if half:
-        raise BadRequest("the source ended within a sample; its bytes must be 16-bit samples")
 
 
 def _int16(samples: npt.NDArray[Any]) -> Int16:
