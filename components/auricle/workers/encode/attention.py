@@ -7,8 +7,7 @@ kernel per window. On a CPU that is the fewest operations. On a GPU, a pass of 3
 varlen   FlashAttention with the windows' bounds (`torch.nn.attention.varlen`); half precision only
 padded   windows as rows of a batch, padded to the longest, with a mask; any precision
 
-Each is registered with transformers under a name with "flash", so that its modules pass on the
-bounds instead of splitting.
+There they replace transformers' modules, with one projection to queries, keys and values.
 """
 
 from __future__ import annotations
@@ -19,15 +18,10 @@ from itertools import accumulate, pairwise
 from typing import Any, Literal
 
 import torch
+from torch import nn
 from torch.nn import functional
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 Attention = Literal["per_window", "varlen", "padded"]
-_NAMES: dict[Attention, str] = {
-    "per_window": "sdpa",
-    "varlen": "flash_auricle_varlen",
-    "padded": "flash_auricle_padded",
-}
 _HALF = (torch.bfloat16, torch.float16)
 
 
@@ -38,11 +32,10 @@ def attention_for(device: torch.device, dtype: torch.dtype) -> Attention:
 
 
 def use(attention: Attention, encoder: Any) -> None:
+    """Replace the attention modules of transformers' encoder, whose weights are loaded."""
     if attention != "per_window":
-        function = _varlen if attention == "varlen" else _padded
-        ALL_ATTENTION_FUNCTIONS.register(_NAMES[attention], function)
-    for config in (encoder.config, *(layer.self_attn.config for layer in encoder.layers)):
-        config._attn_implementation = _NAMES[attention]
+        for layer in encoder.layers:
+            layer.self_attn = OneKernelAttention(layer.self_attn, attention)
 
 
 @dataclass(frozen=True)
@@ -119,28 +112,56 @@ def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+class OneKernelAttention(nn.Module):
+    """Replaces a layer's attention module: all windows of a pass in one kernel."""
+
+    def __init__(self, module: Any, attention: Attention) -> None:
+        super().__init__()
+        self._heads, self._scale = int(module.num_heads), float(module.scaling)
+        self._padded = attention == "padded"
+        projections = (module.q_proj, module.k_proj, module.v_proj)
+        self._weight = nn.Buffer(torch.cat([one.weight.detach() for one in projections]))
+        self._bias = nn.Buffer(torch.cat([one.bias.detach() for one in projections]))
+        self._out = module.out_proj
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        cu_seqlens: torch.Tensor,
+        max_seqlen: int,
+        places: torch.Tensor | None = None,
+        real: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """`hidden_states` are (rows, width); the others are as in `Windows`."""
+        rows = len(hidden_states)
+        projected = functional.linear(hidden_states, self._weight, self._bias)
+        query, key, value = projected.view(rows, 3, self._heads, -1).unbind(1)
+        if self._padded:
+            assert places is not None and real is not None
+            attended = _padded(query, key, value, (places, real, max_seqlen), self._scale)
+        else:
+            attended = _varlen(query, key, value, cu_seqlens, max_seqlen, self._scale)
+        projection: torch.Tensor = self._out(attended.reshape(rows, -1))
+        return projection
+
+
 def _varlen(
-    _module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    cu_seq_lens_q: torch.Tensor | None = None,
-    max_length_q: int | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """A transformers attention function; inputs are (1, heads, rows, width)."""
-    assert cu_seq_lens_q is not None and max_length_q is not None
-    queries, keys, values = (one[0].transpose(0, 1).contiguous() for one in (query, key, value))
+    ends: torch.Tensor,
+    longest: int,
+    scale: float,
+) -> torch.Tensor:
+    """Inputs and result are (rows, heads, width)."""
     if query.device.type == "cpu":
-        return _reference(queries, keys, values, cu_seq_lens_q, scaling)[None], None
+        return _reference(query, key, value, ends, scale)
     from torch.nn.attention.varlen import varlen_attn  # registers operators for GPUs
 
-    bounds, longest = (cu_seq_lens_q, cu_seq_lens_q), (max_length_q, max_length_q)
-    attended = varlen_attn(queries, keys, values, *bounds, *longest, scale=scaling)
+    bounds = (ends, ends, longest, longest)
+    attended = varlen_attn(query, key, value, *bounds, scale=scale)
     assert isinstance(attended, torch.Tensor)
-    return attended[None], None
+    return attended
 
 
 def _reference(
@@ -148,9 +169,9 @@ def _reference(
     key: torch.Tensor,
     value: torch.Tensor,
     ends: torch.Tensor,
-    scale: float | None,
+    scale: float,
 ) -> torch.Tensor:
-    """The kernel's result on a CPU; inputs are (rows, heads, width)."""
+    """The kernel's result on a CPU."""
     attended = torch.zeros_like(query)
     for begin, end in pairwise(ends.tolist()):
         if begin == end:
@@ -162,32 +183,25 @@ def _reference(
 
 
 def _padded(
-    _module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float | None = None,
-    max_length_q: int | None = None,
-    places: torch.Tensor | None = None,
-    real: torch.Tensor | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """A transformers attention function; `places` and `real` as in `Windows`."""
-    assert places is not None and real is not None and max_length_q is not None
+    batch: tuple[torch.Tensor, torch.Tensor, int],
+    scale: float,
+) -> torch.Tensor:
+    """Inputs and result are (rows, heads, width); `batch` has places, mask and longest window."""
+    places, real, longest = batch
     queries, keys, values = (
-        _batched(one, places, len(real), max_length_q) for one in (query, key, value)
+        _batched(one, places, len(real), longest) for one in (query, key, value)
     )
     attended = functional.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=real, scale=scaling
+        queries, keys, values, attn_mask=real, scale=scale
     )
-    rows = attended.transpose(1, 2).flatten(0, 1)[places]  # (rows, heads, width)
-    return rows[None], None
+    return attended.transpose(1, 2).flatten(0, 1)[places]
 
 
 def _batched(rows: torch.Tensor, places: torch.Tensor, count: int, longest: int) -> torch.Tensor:
-    """Scatter (1, heads, rows, width) to (count, heads, longest, width)."""
-    _, heads, _, width = rows.shape
-    filled = rows.new_zeros(count * longest, heads, width)
-    filled[places] = rows[0].transpose(0, 1)
-    return filled.view(count, longest, heads, width).transpose(1, 2)
+    """Scatter (rows, heads, width) to (count, heads, longest, width)."""
+    filled = rows.new_zeros(count * longest, *rows.shape[1:])
+    filled[places] = rows
+    return filled.view(count, longest, *rows.shape[1:]).transpose(1, 2)

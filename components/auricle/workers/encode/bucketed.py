@@ -5,9 +5,9 @@ passes are padded to one of a few shapes (buckets), each recorded as a CUDA grap
 one call. Padding changes no embedding: blocks and windows are independent, and a padded block's
 rows do not depend on the amount of padding (`cost.padded_lengths`).
 
-The transformer's buckets have 1, 2, 4 … windows, and a quarter, half, three quarters or all of the
-rows that these windows may have. The conv stack's have 1, 2, 4 … blocks of one of four lengths: 24,
-48, 72 or 100 frames in the published geometry.
+The transformer's buckets have 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 … quarters of a window's
+rows, which may belong to any number of windows. The conv stack's have 1, 2, 3, 4, 6, 8, 12 … blocks
+of one of four lengths: 24, 48, 72 or 100 frames in the published geometry.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from auricle.core.errors import SettingsError
 from auricle.process.device import DTYPES
 from auricle.process.device_faults import first_sentence
 from auricle.workers.encode.attention import Attention, Windows, attention_for
-from auricle.workers.encode.encoder import Encoder, MelBlock, fill_features
+from auricle.workers.encode.encoder import Encoder, MelBlock, staged
 
-_QUARTERS = (1, 2, 3, 4)
+_QUARTERS = 4  # of a window, and of a block
 _STRIDE = 8  # frames per row; lengths are multiples of it
 _BLOCKS_PER_WINDOW = 2  # limit in live sessions; recordings with more take several passes
 _WARM_UP_RUNS = 2  # in which libraries allocate workspaces and choose kernels
@@ -36,14 +36,6 @@ Function = Callable[[], torch.Tensor]
 # Runs a function, which must not synchronize with the device, and returns its recording. A recorded
 # function reads and writes the same memory each time.
 Recorder = Callable[[Function], Function]
-
-
-@dataclass(frozen=True)
-class WindowBucket:
-    """A transformer pass over up to `windows` with up to `rows` embeddings in total."""
-
-    windows: int
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -62,48 +54,49 @@ class Buckets:
     window_rows: int
     block_frames: int
 
-    def of_windows(self) -> list[WindowBucket]:
-        return [
-            WindowBucket(windows, windows * -(-self.window_rows * quarter // 4))
-            for windows in _powers(self.most_windows)
-            for quarter in _QUARTERS
-        ]
+    def of_rows(self) -> list[int]:
+        """Return the numbers of rows of the transformer's passes, rising."""
+        quarter = -(-self.window_rows // _QUARTERS)
+        return [quarter * count for count in _ladder(_QUARTERS * self.most_windows, 4)]
 
     def of_blocks(self) -> list[BlockBucket]:
         return [
             BlockBucket(blocks, frames)
-            for blocks in _powers(self.most_blocks)
+            for blocks in _ladder(self.most_blocks, 2)
             for frames in self._lengths()
         ]
 
     @property
     def most_blocks(self) -> int:
-        return _BLOCKS_PER_WINDOW * _power(self.most_windows)
+        return _ladder(_BLOCKS_PER_WINDOW * self.most_windows, 2)[-1]
 
-    def for_windows(self, windows: int, rows: int) -> WindowBucket | None:
-        """Return the smallest sufficient bucket; None if all are too small."""
+    def for_windows(self, windows: int, rows: int) -> int | None:
+        """Return the rows of the smallest sufficient pass; None if all are too small."""
         if windows > self.most_windows:
             return None
-        count = _power(windows)
-        fitting = (one for one in self.of_windows() if one.windows == count and one.rows >= rows)
-        return next(fitting, None)
+        return next((one for one in self.of_rows() if one >= rows), None)
 
     def for_blocks(self, blocks: int, frames: int) -> BlockBucket:
         """Return the smallest sufficient bucket for up to `most_blocks` of a length."""
-        return BlockBucket(_power(blocks), next(n for n in self._lengths() if n >= frames))
+        count = next(n for n in _ladder(self.most_blocks, 2) if n >= blocks)
+        return BlockBucket(count, next(n for n in self._lengths() if n >= frames))
 
     def _lengths(self) -> list[int]:
-        step = max(1, self.block_frames // 4 // _STRIDE) * _STRIDE
-        shorter = (step * quarter for quarter in _QUARTERS[:-1])
+        step = max(1, self.block_frames // _QUARTERS // _STRIDE) * _STRIDE
+        shorter = (step * quarter for quarter in range(1, _QUARTERS))
         return [*(frames for frames in shorter if frames < self.block_frames), self.block_frames]
 
 
-def _power(count: int) -> int:
-    return 1 << (count - 1).bit_length()
+def _ladder(least: int, steps: int) -> list[int]:
+    """Return 1, 2 … and then numbers with `steps` equal steps to each doubling, up to `least`.
 
-
-def _powers(most: int) -> list[int]:
-    return [1 << power for power in range(_power(most).bit_length())]
+    The last is the first that is not less. For 2 steps: 1, 2, 3, 4, 6, 8, 12, 16.
+    """
+    found = [1]
+    while found[-1] < least:
+        step = max(1, (1 << found[-1].bit_length() - 1) // steps)
+        found.append(found[-1] + step)
+    return found
 
 
 class CudaGraphs:
@@ -148,7 +141,7 @@ class _Transformer:
 
 @dataclass(frozen=True)
 class _Stack:
-    features: torch.Tensor  # float32 (blocks, 1, 128, frames)
+    blocks: torch.Tensor  # as `staged`
     replay: Function
 
 
@@ -173,7 +166,7 @@ class BucketedEncoder(Encoder):
         self._width = geometry.encoder_d_model
         self._buckets = Buckets(most_windows, geometry.window_embeddings, geometry.block_frames)
         self._record = record
-        self._transformers: dict[WindowBucket, _Transformer] = {}
+        self._transformers: dict[int, _Transformer] = {}  # by their rows
         self._stacks: dict[BlockBucket, _Stack] = {}
 
     @torch.inference_mode()
@@ -182,16 +175,17 @@ class BucketedEncoder(Encoder):
 
         Raises SettingsError if recording fails.
         """
-        windows = sorted(self._buckets.of_windows(), key=lambda b: b.rows, reverse=True)
+        rows = self._buckets.of_rows()[::-1]
         blocks = sorted(self._buckets.of_blocks(), key=lambda b: b.blocks * b.frames, reverse=True)
         # Buckets share the memory of their inputs, as passes do not overlap.
-        hidden = torch.zeros(windows[0].rows, self._width, dtype=self._dtype, device=self._device)
-        features = torch.zeros(blocks[0].blocks * BINS * blocks[0].frames, device=self._device)
+        hidden = torch.zeros(rows[0], self._width, dtype=self._dtype, device=self._device)
+        size = max(_staged_size(shape) for shape in blocks)
+        memory = torch.zeros(size, device=self._device)
         try:
-            for room in windows:
-                self._transformers[room] = self._transformer(room, hidden)
+            for count in rows:
+                self._transformers[count] = self._transformer(hidden[:count])
             for shape in blocks:
-                self._stacks[shape] = self._stack_of(shape, features)
+                self._stacks[shape] = self._stack_of(shape, memory)
         except RuntimeError as error:
             raise SettingsError(
                 f"the encoder's passes cannot be recorded as CUDA graphs "
@@ -199,30 +193,28 @@ class BucketedEncoder(Encoder):
                 "short; otherwise set EncodeWorker.cuda_graphs to false"
             ) from error
 
-    def _transformer(self, room: WindowBucket, memory: torch.Tensor) -> _Transformer:
-        hidden = memory[: room.rows]
-        where = self._within([self._buckets.window_rows // 4], room).copied(self._device)
+    def _transformer(self, hidden: torch.Tensor) -> _Transformer:
+        where = self._within([self._buckets.window_rows // _QUARTERS], len(hidden))
+        where = where.copied(self._device)
         return _Transformer(hidden, where, self._record(lambda: self._transform(hidden, where)))
 
     def _stack_of(self, shape: BlockBucket, memory: torch.Tensor) -> _Stack:
-        size = shape.blocks * BINS * shape.frames
-        features = memory[:size].view(shape.blocks, 1, BINS, shape.frames)
-        return _Stack(features, self._record(lambda: self._stack(features)))
+        blocks = memory[: _staged_size(shape)].view(shape.blocks, 1 + shape.frames, BINS)
+        return _Stack(blocks, self._record(lambda: self._stack(blocks)))
 
-    def _within(self, lengths: Sequence[int], room: WindowBucket) -> Windows:
+    def _within(self, lengths: Sequence[int], rows: int) -> Windows:
+        buckets = self._buckets
         return Windows.within(
-            lengths, room.windows, room.rows, self._buckets.window_rows, self._attention
+            lengths, buckets.most_windows, rows, buckets.window_rows, self._attention
         )
 
     def _attended(self, blocks: Sequence[torch.Tensor], lengths: Sequence[int]) -> torch.Tensor:
         rows = sum(lengths)
-        room = self._buckets.for_windows(len(lengths), rows)
-        if room is None or room not in self._transformers:
+        recorded = self._transformers.get(self._buckets.for_windows(len(lengths), rows) or 0)
+        if recorded is None:
             return super()._attended(blocks, lengths)
-        recorded = self._transformers[room]
         torch.cat(list(blocks), out=recorded.hidden[:rows])
-        recorded.hidden[rows:].zero_()
-        recorded.where.fill(self._within(lengths, room))
+        recorded.where.fill(self._within(lengths, len(recorded.hidden)))
         return recorded.replay()[:rows].clone()
 
     def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
@@ -238,8 +230,12 @@ class BucketedEncoder(Encoder):
         """Return rows that the next replay overwrites."""
         shape = self._buckets.for_blocks(len(blocks), length)
         recorded = self._stacks[shape]
+        on_gpu = self._device.type == "cuda"
         # torch does not reuse pinned memory during a copy, so this does not wait for the last pass.
-        staged = torch.zeros(recorded.features.shape, pin_memory=self._device.type == "cuda")
-        fill_features(staged, blocks)
-        recorded.features.copy_(staged, non_blocking=True)
+        inputs = staged(blocks, shape.blocks, shape.frames, on_gpu)
+        recorded.blocks.copy_(inputs, non_blocking=True)
         return recorded.replay()[: len(blocks)]
+
+
+def _staged_size(shape: BlockBucket) -> int:
+    return shape.blocks * (1 + shape.frames) * BINS

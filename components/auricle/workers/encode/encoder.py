@@ -139,9 +139,9 @@ class Encoder(AudioEncoder):
         config.audio_config._attn_implementation = "sdpa"  # transformers' own choice
         self._attention = attention or attention_for(self._device, self._dtype)
         self._encoder = Qwen3ASREncoder(config.audio_config)
-        use(self._attention, self._encoder)
         self._projector = Qwen3ASRMultiModalProjector(config)
         self._load_audio(checkpoint, self._encoder, self._projector)
+        use(self._attention, self._encoder)
         encoder = self._encoder
         self._convs = (encoder.conv2d1, encoder.conv2d2, encoder.conv2d3)
         for conv in self._convs:
@@ -160,23 +160,25 @@ class Encoder(AudioEncoder):
         for length in set(padded):
             rows = [row for row, own in enumerate(padded) if own == length]
             hidden = self._convolve([blocks[row] for row in rows], length)
-            # Copied, because a cached slice would keep the memory of the batch alive.
-            outputs |= {
-                row: one[: self._embeddings(len(blocks[row].frames))].clone()
+            slices = [
+                one[: self._embeddings(len(blocks[row].frames))]
                 for row, one in zip(rows, hidden, strict=True)
-            }
+            ]
+            # Copied, because a cached slice would keep the memory of the batch alive.
+            copies = [torch.empty_like(one) for one in slices]
+            torch._foreach_copy_(copies, slices)  # one kernel for all of them
+            outputs |= zip(rows, copies, strict=True)
         return [outputs[row] for row in range(len(blocks))]
 
     def _convolve(self, blocks: Sequence[MelBlock], length: int) -> torch.Tensor:
         """Convolve blocks padded to `length` frames; returns (blocks, rows, d_model)."""
-        features = torch.zeros(len(blocks), 1, BINS, length)
-        fill_features(features, blocks)
-        return self._stack(to_device(features, self._device))
+        on_gpu = self._device.type == "cuda"
+        return self._stack(to_device(staged(blocks, len(blocks), length, on_gpu), self._device))
 
-    def _stack(self, features: torch.Tensor) -> torch.Tensor:
-        """Convolve features on the device, without synchronization."""
+    def _stack(self, blocks: torch.Tensor) -> torch.Tensor:
+        """Convolve `staged` blocks on the device, without synchronization."""
         encoder = self._encoder
-        hidden = features.to(dtype=self._dtype, memory_format=torch.channels_last)
+        hidden = _features(blocks).to(dtype=self._dtype, memory_format=torch.channels_last)
         for conv in self._convs:
             hidden = functional.gelu(conv(hidden))
         count, channels, bins, steps = hidden.shape
@@ -210,8 +212,26 @@ class Encoder(AudioEncoder):
         return embeddings
 
 
-def fill_features(features: torch.Tensor, blocks: Sequence[MelBlock]) -> None:
-    """Write blocks into zeros on the host, float32 (blocks, 1, 128, frames)."""
-    for row, block in enumerate(blocks):
-        values = normalise(block.frames, block.floor).T
-        features[row, 0, :, : len(block.frames)] = torch.from_numpy(values)
+def staged(
+    blocks: Sequence[MelBlock], count: int, frames: int, pinned: bool = False
+) -> torch.Tensor:
+    """Return blocks on the host for one copy to the device, float32 (count, 1 + frames, 128).
+
+    Each begins with its floor and its number of frames; further blocks have none.
+    """
+    memory = torch.empty(count, 1 + frames, BINS, pin_memory=pinned)
+    memory[:, 0].zero_()
+    for own, block in zip(memory.numpy(), blocks, strict=False):
+        length = len(block.frames)
+        own[0, 0], own[0, 1] = block.floor, length
+        own[1 : 1 + length] = block.frames
+    return memory
+
+
+def _features(blocks: torch.Tensor) -> torch.Tensor:
+    """Return the normalised features of `staged` blocks, (blocks, 1, 128, frames), zero-padded."""
+    floor, length = blocks[:, 0, 0, None, None], blocks[:, 0, 1, None, None]
+    values = blocks[:, 1:]
+    real = torch.arange(values.shape[1], device=blocks.device)[:, None] < length
+    scaled = (torch.maximum(values, floor) + 4.0) / 4.0  # as `normalise`
+    return torch.where(real, scaled, 0.0).transpose(1, 2).unsqueeze(1)

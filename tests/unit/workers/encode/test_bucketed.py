@@ -15,16 +15,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from auricle.checkpoints.files import open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.core.errors import SettingsError
+from auricle.workers.encode import attention as attention_module
 from auricle.workers.encode.attention import Attention
 from auricle.workers.encode.bucketed import (
     BlockBucket,
     BucketedEncoder,
     Buckets,
     Function,
-    WindowBucket,
     eager,
 )
-from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
+from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow, staged
 from auricle.workers.encode.main import encoder_for
 from auricle.workers.encode.passes import warm_up
 from auricle_testing.server import ROOT
@@ -124,7 +124,7 @@ def test_everything_is_recorded_before_the_first_pass() -> None:
     recorder = Counting()
     encoder = BucketedEncoder(CHECKPOINT, "float32", "cpu", 1, 2, recorder)
     warm_up(encoder, CHECKPOINT.geometry, 2)
-    assert len(recorder.functions) == 2 * 4 + 3 * 4
+    assert len(recorder.functions) == 8 + 4 * 4  # 1 to 8 quarters; 1 to 4 blocks of four lengths
     assert recorder.replayed  # by the pass over silence
 
 
@@ -177,29 +177,88 @@ def test_a_cpu_keeps_transformers_attention_to_the_bit() -> None:
 
 
 def test_buckets_are_few_and_every_pass_fits_one() -> None:
-    assert [b.rows for b in PUBLISHED.of_windows() if b.windows == 2] == [52, 104, 156, 208]
+    assert PUBLISHED.of_rows()[:9] == [26, 52, 78, 104, 130, 156, 182, 208, 260]
+    assert len(PUBLISHED.of_rows()) == 24
+    assert {b.blocks for b in PUBLISHED.of_blocks()} == {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
     assert {b.frames for b in PUBLISHED.of_blocks()} == {24, 48, 72, 100}
-    assert len(PUBLISHED.of_windows()) == 6 * 4
-    assert len(PUBLISHED.of_blocks()) == 7 * 4
-    known = set(PUBLISHED.of_windows())
     for count in range(1, 33):
         for rows in (count, count * 60, count * 104):
             room = PUBLISHED.for_windows(count, rows)
-            assert room in known
-            assert room.windows >= count
-            assert room.rows >= rows
+            assert room is not None and room in PUBLISHED.of_rows()
+            assert rows <= room <= max(26, rows + 25, rows * 1.25)
     assert PUBLISHED.for_windows(33, 33) is None
-    assert PUBLISHED.for_windows(3, 105) == WindowBucket(4, 208)
+    assert PUBLISHED.for_windows(3, 105) == 130
     blocks = set(PUBLISHED.of_blocks())
     for count in range(1, 65):
         assert all(PUBLISHED.for_blocks(count, frames) in blocks for frames in (16, 24, 88, 100))
-    assert PUBLISHED.for_blocks(5, 64) == BlockBucket(8, 72)
+        assert PUBLISHED.for_blocks(count, 24).blocks <= max(1, 1.5 * count)
+    assert PUBLISHED.for_blocks(5, 64) == BlockBucket(6, 72)
+
+
+class _Kernels(TorchDispatchMode):
+    """Counts operations that are kernels on a GPU: all but those that only describe memory."""
+
+    VIEWS = frozenset(
+        {
+            "view",
+            "_unsafe_view",
+            "reshape",
+            "unbind",
+            "t",
+            "transpose",
+            "slice",
+            "select",
+            "unsqueeze",
+        }
+        | {"detach", "expand", "permute", "alias", "squeeze", "split", "empty", "as_strided"}
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        name = str(func).split(".")[1]
+        if name not in self.VIEWS:
+            self.seen.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def kernels_of(function: Function, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels of a recorded function, with attention as one."""
+    monkeypatch.setattr(attention_module, "_reference", lambda query, *_: torch.relu(query))
+    with torch.inference_mode(), _Kernels() as kernels:
+        function()
+    return kernels.seen
+
+
+def test_a_layer_takes_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine: two norms, four products, an activation, two sums; and attention."""
+    encoder, recorder = prepared("varlen", most_windows=1)
+    layers = len(encoder._encoder.layers)
+    seen = kernels_of(recorder.functions[0], monkeypatch)
+    around = 4 + 1  # the last norm, the projector, and a copy into the recording
+    assert len(seen) <= 10 * layers + around, seen
+
+
+def test_blocks_reach_the_device_with_one_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder, _ = prepared("varlen", most_windows=4)
+    blocks = [MelBlock(one.frames, FLOOR) for one in windows(100, 100, 100)]
+    with torch.inference_mode(), _Kernels() as kernels:
+        encoder._convolved(blocks, 100)
+    assert kernels.seen.count("copy_") == 2  # that, and the recording's own
+    staged_blocks = staged(blocks[:1], 2, 100)
+    assert staged_blocks.shape == (2, 101, 128)
+    assert staged_blocks[0, 0, :2].tolist() == [FLOOR, 100.0]
+    assert staged_blocks[1, 0, 1] == 0
 
 
 @pytest.mark.parametrize("most_windows", [1, 6, 8])
 @pytest.mark.parametrize("block_frames", [50, 64, 100, 128])
 def test_buckets_follow_the_geometry(most_windows: int, block_frames: int) -> None:
     buckets = Buckets(most_windows, 104, block_frames)
-    assert buckets.for_windows(most_windows, 104 * most_windows) in buckets.of_windows()
+    assert buckets.for_windows(most_windows, 104 * most_windows) in buckets.of_rows()
     assert buckets.for_blocks(1, block_frames).frames == block_frames
     assert buckets.for_blocks(1, 16).frames >= 16
