@@ -3,11 +3,12 @@
 See docs/client.md. It imports no part of a server.
 """
 
-from auricle.client.client import Client, Segment, SyncClient, Transcript
+from auricle.client.client import Client, SyncClient
 from auricle.client.connection import Capabilities
 from auricle.client.errors import ConnectionLost, ServerUnreachable
 from auricle.client.events import StreamEvent
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
+from auricle.client.recordings import Segment, SpeakerText, TimedWord, Transcript
 from auricle.client.sources import Pcm, Source
 from auricle.core.errors import (
     AuricleError,
@@ -53,12 +54,14 @@ __all__ = [
     "ServerUnreachable",
     "Source",
     "SpeakerPart",
+    "SpeakerText",
     "Speakers",
     "SpeechStarted",
     "SpeechStopped",
     "StreamEvent",
     "StreamOptions",
     "SyncClient",
+    "TimedWord",
     "TranscribeOptions",
     "Transcript",
     "Translation",

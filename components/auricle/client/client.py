@@ -5,93 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
-import msgspec
-
-from auricle.client.connection import (
-    Capabilities,
-    capabilities,
-    decoded,
-    first_answer,
-    http_address,
-    served_model,
-)
+from auricle.client.connection import Capabilities, capabilities
 from auricle.client.events import StreamEvent, typed
 from auricle.client.options import StreamOptions, TranscribeOptions
+from auricle.client.recordings import Transcript, transcribe_recording, transcribe_recordings
 from auricle.client.sources import Source, open_source
 from auricle.client.stream import RESUME_SECONDS, ConnectionOptions, Message, stream_audio
-from auricle.core.errors import BadRequest
-
-if TYPE_CHECKING:
-    import httpx
-
-_ANSWER_SECONDS = 3600.0
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """A part of a recording; `start` and `end` are seconds from the recording's start."""
-
-    start: float
-    end: float
-    text: str
-
-
-class Transcript(msgspec.Struct, frozen=True):
-    """The text of a recording of `duration` seconds, with the language of most segments.
-
-    `warnings` name, among others, missing audio.
-    """
-
-    text: str
-    language: str
-    duration: float
-    segments: tuple[Segment, ...]
-    warnings: tuple[str, ...] = ()
-
-
-async def transcribe_recording(
-    urls: Sequence[str],
-    api_key: str | None,
-    path: str | os.PathLike[str],
-    options: TranscribeOptions,
-) -> Transcript:
-    """Transcribe a recording at the first server that answers. Raises as `Client.transcribe`."""
-    file = Path(path)
-    seconds = options.get("timeout_seconds", _ANSWER_SECONDS)
-    call = partial(_transcribe, file=file, options=options)
-    return await first_answer(urls, api_key, seconds, call)
-
-
-async def _transcribe(
-    client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
-) -> Transcript:
-    model = options.get("model") or (await served_model(client, url)).id
-    form: dict[str, str | list[str]] = {"model": model, "response_format": "verbose_json"}
-    if language := options.get("language"):
-        form["language"] = language
-    if languages := options.get("languages"):
-        form["languages[]"] = list(languages)
-    if prompt := options.get("prompt"):
-        form["prompt"] = prompt
-    if on_damage := options.get("on_damage"):
-        form["on_damage"] = on_damage
-    try:
-        with file.open("rb") as opened:  # httpx reads it piece by piece
-            response = await client.post(
-                http_address(url, "/v1/audio/transcriptions"),
-                data=form,
-                files={"file": (file.name, opened)},
-            )
-    except OSError as error:
-        raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
-    return decoded(url, response, Transcript)
-
+from auricle.core.errors import AuricleError, BadRequest
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -162,6 +88,26 @@ class Client:
         """
         return await transcribe_recording(self._urls, self._api_key, path, options)
 
+    async def transcribe_many(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        jobs: int = 4,
+        **options: Unpack[TranscribeOptions],
+    ) -> AsyncGenerator[tuple[Path, Transcript | AuricleError], None]:
+        """Transcribe recordings, at most `jobs` at a time, and yield each as it is done.
+
+        While the server is full, a recording waits and is sent again, until its deadline. The
+        outcome of a recording that fails is its error.
+
+        Raises ServerUnreachable if no server answers, Unauthorized or Forbidden for the key, and
+        BadRequest for invalid `jobs`.
+        """
+        many = transcribe_recordings(self._urls, self._api_key, paths, jobs, options)
+        async with aclosing(many):
+            async for one in many:
+                yield one
+
     async def capabilities(self) -> Capabilities:
         """Return the features that sessions may request.
 
@@ -211,14 +157,7 @@ class SyncClient:
         self, source: Source, **options: Unpack[StreamOptions]
     ) -> Generator[StreamEvent, None, None]:
         """Yield the session's events, as `Client.stream`; close this to leave early."""
-        with _LoopThread() as loop:
-            events = self._client.stream(source, **options)
-            turn = asyncio.Lock()  # closing waits for an interrupted call
-            try:
-                while (event := loop.run(_next(events, turn))) is not None:
-                    yield event
-            finally:
-                loop.run(_close(events, turn))
+        yield from _yielded(self._client.stream(source, **options))
 
     def transcribe(
         self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]
@@ -227,22 +166,41 @@ class SyncClient:
         with _LoopThread() as loop:
             return loop.run(self._client.transcribe(path, **options))
 
+    def transcribe_many(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        jobs: int = 4,
+        **options: Unpack[TranscribeOptions],
+    ) -> Generator[tuple[Path, Transcript | AuricleError], None, None]:
+        """Transcribe recordings, as `Client.transcribe_many`; close this to leave early."""
+        yield from _yielded(self._client.transcribe_many(paths, jobs=jobs, **options))
+
     def capabilities(self) -> Capabilities:
         """Return the features that sessions may request, as `Client.capabilities`."""
         with _LoopThread() as loop:
             return loop.run(self._client.capabilities())
 
 
-async def _next(
-    events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock
-) -> StreamEvent | None:
-    async with turn:
-        return await anext(events, None)
+def _yielded(items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
+    """Yield what `items` yields on an event loop in another thread."""
+    with _LoopThread() as loop:
+        turn = asyncio.Lock()  # closing waits for an interrupted call
+        try:
+            while (item := loop.run(_next(items, turn))) is not None:
+                yield item
+        finally:
+            loop.run(_close(items, turn))
 
 
-async def _close(events: AsyncGenerator[StreamEvent, None], turn: asyncio.Lock) -> None:
+async def _next(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> T | None:
     async with turn:
-        await events.aclose()
+        return await anext(items, None)
+
+
+async def _close(items: AsyncGenerator[T, None], turn: asyncio.Lock) -> None:
+    async with turn:
+        await items.aclose()
 
 
 class _LoopThread:

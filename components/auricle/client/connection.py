@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -105,42 +106,50 @@ class _Models(msgspec.Struct, frozen=True):
     data: tuple[Model, ...]
 
 
-async def first_answer(
-    urls: Sequence[str],
-    api_key: str | None,
-    seconds: float,
-    call: Callable[[httpx.AsyncClient, str], Awaitable[T]],
-) -> T:
-    """Return the result of `call` at the first server that answers.
-
-    Raises DeadlineExceeded if it takes longer than `seconds`, ServerUnreachable if no server
-    answers, and the errors of `call`.
-    """
+@asynccontextmanager
+async def http_client(api_key: str | None, seconds: float) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client for calls that take at most `seconds`."""
     # The import is slow, and live sessions do not need it.
     import httpx
 
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-    limits = httpx.Timeout(seconds, connect=_CONNECT_SECONDS, write=_SEND_SECONDS)
+    limits = httpx.Timeout(seconds, connect=_CONNECT_SECONDS, write=_SEND_SECONDS, pool=None)
     async with httpx.AsyncClient(headers=headers, timeout=limits) as client:
-        for left in reversed(range(len(urls))):
-            url = urls[len(urls) - 1 - left]
-            try:
-                return await call(client, url)
-            except httpx.ReadTimeout:
-                raise DeadlineExceeded(
-                    f"the server at {url} took longer than {seconds:g} s"
-                ) from None
-            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-                if not left:
-                    raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
-            except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise AuricleError(f"the server at {url} did not answer: {error!r}") from None
+        yield client
+
+
+async def first_answer(
+    client: httpx.AsyncClient,
+    urls: Sequence[str],
+    call: Callable[[httpx.AsyncClient, str], Awaitable[T]],
+) -> T:
+    """Return the result of `call` at the first server that answers.
+
+    Raises DeadlineExceeded if it takes longer than the client's limit, ServerUnreachable if no
+    server answers, and the errors of `call`.
+    """
+    import httpx
+
+    for left in reversed(range(len(urls))):
+        url = urls[len(urls) - 1 - left]
+        try:
+            return await call(client, url)
+        except httpx.ReadTimeout:
+            raise DeadlineExceeded(
+                f"the server at {url} took longer than {client.timeout.read:g} s"
+            ) from None
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if not left:
+                raise ServerUnreachable(f"no auricle server at {url}: {error}") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise AuricleError(f"the server at {url} did not answer: {error!r}") from None
     raise AssertionError("urls is empty")
 
 
 async def capabilities(urls: Sequence[str], api_key: str | None) -> Capabilities:
     """Return the servers' optional features. Raises as `Client.capabilities`."""
-    return (await first_answer(urls, api_key, _LIST_SECONDS, served_model)).capabilities
+    async with http_client(api_key, _LIST_SECONDS) as client:
+        return (await first_answer(client, urls, served_model)).capabilities
 
 
 async def served_model(client: httpx.AsyncClient, url: str) -> Model:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from auricle.client.events import StreamEvent
 from auricle.protocol.stream import Done, Final, Partial, Translation
-from auricle.transcript.subtitles import Cue, as_srt, as_vtt
+from auricle.transcript.subtitles import Cue, as_srt, as_tsv, as_vtt
 
 
 class LiveText:
@@ -75,7 +75,7 @@ class LiveText:
         return Group(self._text(), self._progress)
 
 
-Format = Literal["txt", "srt", "vtt", "json"]
+Format = Literal["txt", "srt", "vtt", "tsv", "json"]
 
 
 class TranscriptFormatter:
@@ -124,4 +124,4 @@ class TranscriptFormatter:
             for segment, text in self._texts.items()
             if text
         ]
-        return as_srt(cues) if form == "srt" else as_vtt(cues)
+        return {"srt": as_srt, "vtt": as_vtt, "tsv": as_tsv}[form](cues)

@@ -49,7 +49,9 @@ class StreamOptions(TypedDict, total=False):
 class TranscribeOptions(TypedDict, total=False):
     """Options of a recording's transcription, all optional.
 
-    `model` is by default the served one. Each segment is in one of `languages`. With `on_damage`
+    `model` is by default the served one. Each segment is in one of `languages`. The answer has
+    `words` with their times, and the text by speaker (`speakers`), if they are requested and the
+    server has a model for them (`Client.capabilities`). With `on_damage`
     "keep" a recording that is damaged within is transcribed as far as it can be decoded, with
     warnings; by default it is an error. `timeout_seconds` (an hour) is the deadline of the answer.
     """
@@ -58,5 +60,7 @@ class TranscribeOptions(TypedDict, total=False):
     language: str | None
     languages: Sequence[str]
     prompt: str
+    words: bool
+    speakers: bool
     on_damage: Literal["reject", "keep"]
     timeout_seconds: float

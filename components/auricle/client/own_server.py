@@ -14,6 +14,7 @@ import httpx
 from rich.console import Console
 
 from auricle.checkpoints.download.store import find
+from auricle.client.client import DEFAULT_URL
 from auricle.core.errors import AuricleError
 from auricle.launcher.config import load_config
 from auricle.launcher.serve import serve
@@ -102,3 +103,17 @@ def _config(console: Console) -> Path:
         soft_wrap=True,
     )
     return BUNDLED_MODEL
+
+
+@contextlib.asynccontextmanager
+async def given_or_own_server(
+    url: str | None, console: Console, *, quiet: bool
+) -> AsyncGenerator[str, None]:
+    """Yield the URL of the given server, the one at the default address, or a new one."""
+    if url is not None:
+        yield url
+    elif await is_auricle(DEFAULT_URL):
+        yield DEFAULT_URL
+    else:
+        async with own_server(console, quiet=quiet) as own:
+            yield own.url

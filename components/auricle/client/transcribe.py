@@ -7,7 +7,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,11 @@ from rich.console import Console
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.findings import Findings, OnDamage
 from auricle.audio.pcm import Int16
-from auricle.client.client import DEFAULT_URL, Client
+from auricle.client.client import Client
 from auricle.client.display import Format, LiveText, TranscriptFormatter
 from auricle.client.events import plain
 from auricle.client.options import StreamOptions
-from auricle.client.own_server import is_auricle, own_server
+from auricle.client.own_server import given_or_own_server
 from auricle.client.report import ReportSegments, check_report, write_report
 from auricle.client.sources import Microphone, file_blocks
 
@@ -65,7 +65,7 @@ async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> b
         _warn(warning)
     segments = ReportSegments()
     formatter = TranscriptFormatter(transcription.translate, _warn)
-    async with _server(transcription.url, console, quiet=quiet) as server:
+    async with given_or_own_server(transcription.url, console, quiet=quiet) as server:
         client = Client(
             [one.strip() for one in server.split(",")],
             api_key=api_key,
@@ -73,7 +73,7 @@ async def transcribe(transcription: TranscribeRequest, api_key: str | None) -> b
         )
         with _until_interrupted(source):
             await _follow(client, source, transcription, console, formatter, segments)
-        if transcription.format in ("srt", "vtt"):
+        if transcription.format in ("srt", "vtt", "tsv"):
             print(formatter.text(transcription.format), end="")
         elif transcription.format == "txt" and not (transcription.live and console.is_terminal):
             console.print(formatter.text("txt"), style="bold", highlight=False)
@@ -189,15 +189,3 @@ def _until_interrupted(source: Int16 | _Recorded) -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-
-
-@contextlib.asynccontextmanager
-async def _server(url: str | None, console: Console, *, quiet: bool) -> AsyncGenerator[str, None]:
-    """Yield the URL of the given server, the one at the default address, or a new one."""
-    if url is not None:
-        yield url
-    elif await is_auricle(DEFAULT_URL):
-        yield DEFAULT_URL
-    else:
-        async with own_server(console, quiet=quiet) as own:
-            yield own.url

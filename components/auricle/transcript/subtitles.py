@@ -1,9 +1,12 @@
-"""Subtitle formats. No I/O."""
+"""Subtitles, and other formats of text with times. No I/O."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+_TABS = re.compile(r"[\t\n]+")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ def as_vtt(cues: Iterable[Cue]) -> str:
         f"{_time(cue.start_ms, '.')} --> {_time(cue.end_ms, '.')}\n{cue.text}\n" for cue in cues
     )
     return "\n".join(["WEBVTT\n", *shown])
+
+
+def as_tsv(cues: Iterable[Cue]) -> str:
+    """Return tab-separated lines as Whisper's command line does: start and end in ms, text."""
+    rows = (f"{cue.start_ms}\t{cue.end_ms}\t{_TABS.sub(' ', cue.text)}\n" for cue in cues)
+    return "".join(("start\tend\ttext\n", *rows))
 
 
 def _time(milliseconds: int, point: str) -> str:

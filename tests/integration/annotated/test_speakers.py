@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import signal
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -111,6 +112,22 @@ async def diarized(server: Server) -> TranscriptionDiarized:
         return await client.audio.transcriptions.create(
             file=("talk.flac", recording()), model="demo", response_format="diarized_json"
         )
+
+
+async def test_the_client_gets_words_and_speakers_of_a_recording_in_one_answer(
+    server: Server, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.flac"
+    path.write_bytes(recording())
+    told = await Client(server.url).transcribe(path, words=True, speakers=True)
+    expected = await diarized(server)
+    assert [(one.speaker, one.text) for one in told.speakers] == [
+        (one.speaker, one.text) for one in expected.segments
+    ]
+    assert [word.word.lower() for word in told.words] == told.text.lower().split()
+    assert all(word.confidence is not None for word in told.words)
+    assert all(segment.avg_logprob is not None for segment in told.segments)
+    assert not told.warnings
 
 
 def warnings(told: TranscriptionDiarized) -> list[str]:

@@ -72,12 +72,8 @@ def test_subtitles_are_numbered_through() -> None:
     assert formats.as_srt(transcript()).count("-->") == 1
 
 
-def test_verbose_json_has_words_without_punctuation_in_seconds() -> None:
-    body = formats.as_verbose_json(transcript(), words=True)
-    words = body["words"]
-    assert isinstance(words, list)
-    assert words[2] == {"word": "bottles", "start": 1.0, "end": 1.4}
-    assert "words" not in formats.as_verbose_json(transcript())
+def test_words_have_no_punctuation_and_times_in_seconds() -> None:
+    assert formats.words(transcript())[2] == {"word": "bottles", "start": 1.0, "end": 1.4}
 
 
 def test_what_is_missing_or_rough_is_said() -> None:

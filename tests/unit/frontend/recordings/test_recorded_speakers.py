@@ -201,6 +201,31 @@ async def test_the_official_client_is_told_who_says_what(asked: list[Recording])
     assert (recording.diarize, recording.words) == (True, True)  # word times divide the text
 
 
+@pytest.mark.parametrize("form", ["verbose_json", "diarized_json"])
+async def test_one_answer_has_speakers_and_words(asked: list[Recording], form: str) -> None:
+    front = Front(**ALIGNED)
+    fields = {"timestamp_granularities[]": "word", "speakers": "true", "response_format": form}
+    async with asyncio.timeout(60), front.serving():
+        answer = (await front.post(**fields)).json()
+    turns = answer["speakers" if form == "verbose_json" else "segments"]
+    assert [(one["speaker"], one["text"]) for one in turns] == [
+        ("unknown", "Well."),
+        ("A", "Did you?"),
+        ("B", "No."),
+    ]
+    assert [word["word"] for word in answer["words"]] == ["Did", "you", "No"]
+    assert len(answer["segments"]) == (2 if form == "verbose_json" else 3)
+    assert (asked[0].diarize, asked[0].words) == (True, True)
+
+
+@pytest.mark.usefixtures("asked")
+async def test_speakers_without_a_speaker_model_are_refused_by_their_field() -> None:
+    front = Front()
+    async with asyncio.timeout(60), front.serving():
+        answer = await front.post(response_format="verbose_json", speakers="true")
+    assert answer.json()["error"]["param"] == "speakers"
+
+
 @pytest.mark.usefixtures("asked")
 async def test_a_stream_tells_each_segment_and_its_text() -> None:
     front = Front(**ALIGNED)
@@ -244,6 +269,9 @@ async def test_a_deployment_without_a_speaker_model_refuses_speakers_before_it_d
     [
         ({"response_format": "diarized_json"}, True, False),  # no aligner
         ({"response_format": "json"}, False, False),
+        ({"response_format": "json", "speakers": "true"}, False, False),
+        ({"response_format": "verbose_json", "speakers": "true", "stream": "true"}, False, False),
+        ({"response_format": "verbose_json", "speakers": "true"}, True, False),
         ({"response_format": "diarized_json", "stream": "true"}, True, False),
     ],
 )
@@ -255,7 +283,7 @@ async def test_who_does_not_ask_is_not_told(
         answer = await front.post(**fields)
     assert answer.status_code == 200
     assert ((recording := asked[0]).diarize, recording.words) == (diarized, words)
-    assert ("speaker" in answer.text) == diarized
+    assert ('"speaker"' in answer.text) == diarized
 
 
 async def test_a_client_of_vllm_is_told_that_its_stream_has_no_speakers(

@@ -143,11 +143,13 @@ def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Respon
             told = _in_body([*request.warnings, *transcript.missing])
             return JSONResponse(body | told, headers=headers)
         case "verbose_json":
-            body = formats.as_verbose_json(transcript, request.task, words=request.wants_words)
-            body |= _scores(transcript, request)
+            body = formats.as_verbose_json(transcript, request.task)
+            body |= _annotations(transcript, request) | _scores(transcript, request)
             return JSONResponse(body | _in_body(warnings), headers=headers)
         case "diarized_json":
             body = formats.as_diarized_json(transcript)
+            if request.wants_words:
+                body["words"] = formats.words(transcript)
             return JSONResponse(body | _in_body(warnings), headers=headers)
         case "text":
             return PlainTextResponse(transcript.text + "\n", headers=headers)
@@ -157,6 +159,16 @@ def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Respon
         case "vtt":
             vtt = formats.as_vtt(transcript, request.line_characters)
             return PlainTextResponse(vtt, headers=headers, media_type="text/vtt")
+
+
+def _annotations(transcript: TimedTranscript, request: TranscriptionForm) -> dict[str, object]:
+    """Return the fields of `verbose_json` for words and, as an extension, for speakers."""
+    found: dict[str, object] = {}
+    if request.wants_words:
+        found["words"] = formats.words(transcript)
+    if request.wants_speakers:
+        found["speakers"] = formats.by_speakers(transcript)
+    return found
 
 
 def _scores(transcript: TimedTranscript, request: TranscriptionForm) -> dict[str, object]:
@@ -220,7 +232,7 @@ class TranscriptionRequests(RecordingEndpoint):
         """Return the recording to transcribe. Raises BadRequest if that is not possible here."""
         self._frontend.check_language(request.spoken, request.among)
         self._frontend.check_words(request.wants_words, request.words_asked_by)
-        self._frontend.check_speakers(request.wants_speakers, "response_format")
+        self._frontend.check_speakers(request.wants_speakers, request.speakers_asked_by)
         # With the times of words, text can be divided among speakers.
         divided = request.wants_speakers and self._frontend.settings.align_model is not None
         return Recording(

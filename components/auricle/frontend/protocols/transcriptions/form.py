@@ -22,6 +22,7 @@ ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt",
 LISTS = ("timestamp_granularities", "keywords", "languages", "include")
 _LISTS = {name + brackets: name for name in LISTS for brackets in ("[]", "")}
 _WITH_LOGPROBS = ("json", "verbose_json")
+_WITH_WORDS = ("verbose_json", "diarized_json")
 _UNNAMED = "voices have no names; speakers are A, B, … in the order in which they speak"
 _REFUSED = {"known_speaker_names": _UNNAMED, "known_speaker_references": _UNNAMED}
 
@@ -58,6 +59,7 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
     temperature: Annotated[float, Meta(ge=0, le=1)] = 0.0
     stream: bool = False
     timestamp_granularities: tuple[Literal["segment", "word"], ...] = ()
+    speakers: bool = False
     max_line_characters: Annotated[int, Meta(ge=10, le=500)] | None = None
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
     stream_include_usage: bool | None = None
@@ -82,17 +84,24 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
         """Whether the answer has the times of words, or is cut at words."""
         if self.stream:
             return False
-        timed = "word" in self.timestamp_granularities and self.response_format == "verbose_json"
+        timed = "word" in self.timestamp_granularities and self.response_format in _WITH_WORDS
         return timed or self.line_characters is not None
 
     @property
     def wants_speakers(self) -> bool:
-        return self.response_format == "diarized_json" and not (self.stream and self.wants_chunks)
+        """Whether the answer has the text by speaker: of a stream, only in OpenAI's events."""
+        if self.response_format == "diarized_json":
+            return not (self.stream and self.wants_chunks)
+        return self.speakers and self.response_format == "verbose_json" and not self.stream
 
     @property
     def line_characters(self) -> int | None:
         """The longest line of a subtitle; None in other formats, and for one subtitle a segment."""
         return self.max_line_characters if self.response_format in ("srt", "vtt") else None
+
+    @property
+    def speakers_asked_by(self) -> str:
+        return "speakers" if self.speakers else "response_format"
 
     @property
     def words_asked_by(self) -> str:
@@ -111,9 +120,12 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
         if self.include and not self.wants_logprobs:
             found.append("include has no effect: this format has no room for log probabilities")
         if "word" in self.timestamp_granularities and not self.wants_words:
-            found.append("timestamp_granularities has no effect: words come with verbose_json")
+            formats = " and ".join(_WITH_WORDS)
+            found.append(f"timestamp_granularities has no effect: words come with {formats}")
         if self.response_format == "diarized_json" and not self.wants_speakers:
             found.append("response_format has no effect: a stream of chunks has no speakers")
+        if self.speakers and not self.wants_speakers:
+            found.append("speakers has no effect: they come with verbose_json and diarized_json")
         if self.max_line_characters is not None and not self.wants_words:
             found.append("max_line_characters has no effect: only srt and vtt have lines")
         if self.stream_continuous_usage_stats:

@@ -86,11 +86,7 @@ def as_json(transcript: TimedTranscript) -> dict[str, object]:
     return {"text": transcript.text, "usage": usage(transcript.seconds)}
 
 
-def as_verbose_json(
-    transcript: TimedTranscript, task: str = "transcribe", *, words: bool = False
-) -> dict[str, object]:
-    """Return the body for `verbose_json`; with `words` it has the words with known times."""
-    timed = {"words": _words(transcript)} if words else {}
+def as_verbose_json(transcript: TimedTranscript, task: str = "transcribe") -> dict[str, object]:
     return {
         "task": task,
         "language": transcript.language,
@@ -99,7 +95,6 @@ def as_verbose_json(
         "segments": [
             _verbose(number, segment) for number, segment in enumerate(transcript.segments)
         ],
-        **timed,
         "usage": usage(transcript.seconds),
     }
 
@@ -124,14 +119,19 @@ def _verbose(number: int, segment: RecordingSegment) -> dict[str, object]:
 
 
 def as_diarized_json(transcript: TimedTranscript) -> dict[str, object]:
-    sayings = (saying for segment in transcript.segments for saying in by_speaker(segment))
     return {
         "task": "transcribe",
         "duration": round(transcript.seconds, 3),
         "text": transcript.text,
-        "segments": [diarized_segment(number, one) for number, one in enumerate(sayings)],
+        "segments": by_speakers(transcript),
         "usage": usage(transcript.seconds),
     }
+
+
+def by_speakers(transcript: TimedTranscript) -> list[dict[str, object]]:
+    """Return the segments of `diarized_json`."""
+    sayings = (saying for segment in transcript.segments for saying in by_speaker(segment))
+    return [diarized_segment(number, saying) for number, saying in enumerate(sayings)]
 
 
 def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
@@ -149,7 +149,8 @@ def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
     }
 
 
-def _words(transcript: TimedTranscript) -> list[dict[str, object]]:
+def words(transcript: TimedTranscript) -> list[dict[str, object]]:
+    """Return the words with known times."""
     return [
         {
             "word": word.word,

@@ -46,11 +46,11 @@ class TranslationForm(TranscriptionForm, frozen=True, kw_only=True):
             ("include", bool(self.include)),
             ("timestamp_granularities", "word" in self.timestamp_granularities),
             ("max_line_characters", self.max_line_characters is not None),
+            ("speakers", self.speakers),
         ):
             if given:
-                raise UnsupportedValue(
-                    f"{field} cannot be used: a translation has no tokens or times of words", field
-                )
+                missing = "a translation has no tokens, no speakers and no times of words"
+                raise UnsupportedValue(f"{field} cannot be used: {missing}", field)
 
 
 class TranslationRequests(TranscriptionRequests):
@@ -124,7 +124,8 @@ _DESCRIPTIONS = {
     "response_format": "`diarized_json` names speakers, where there is a speaker model",
     "temperature": "without effect: decoding is greedy",
     "stream": "server-sent events as text becomes known",
-    "timestamp_granularities": "with verbose_json",
+    "timestamp_granularities": "with verbose_json and diarized_json",
+    "speakers": "with verbose_json: the text by speaker as well, where there is a speaker model",
     "max_line_characters": "with srt and vtt: a subtitle is a line of whole words",
     "chunking_strategy": "`auto`, `none`, or an object with type `server_vad`",
     "stream_include_usage": (
