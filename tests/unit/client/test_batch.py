@@ -53,7 +53,7 @@ class Transcriber:
             self.full -= 1
             raise Overloaded("as many recordings as possible are being transcribed", 0.0)
         if recording.name.startswith("broken"):
-            raise UndecodableAudio(f"{recording.name} cannot be opened: it is no audio")
+            raise UndecodableAudio(f"{recording.name} cannot be opened: it is not audio")
         yield RecordingSegment(Path(recording.name).stem, 0, 80_000, "English")
         yield Whole(5.0)
 
@@ -96,7 +96,7 @@ async def test_five_hundred_files_with_one_broken_and_again_with_what_is_left(
         forced = await batch(front, tmp_path / "000.wav", formats=("txt",), force=True)
     assert (first.transcribed, first.failed, first.skipped) == (499, 1, 0)
     assert f"auricle: {tmp_path / 'broken.wav'}: " in said
-    assert "refused: broken.wav cannot be opened: it is no audio" in said
+    assert "refused: broken.wav cannot be opened: it is not audio" in said
     assert "499 transcribed, 1 failed; 2495.0 s of audio in" in said
     assert (tmp_path / "042.txt").read_text() == "042\n"
     assert (tmp_path / "042.srt").read_text().startswith("1\n00:00:00,000 --> 00:00:05,000\n042\n")
