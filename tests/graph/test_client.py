@@ -209,15 +209,16 @@ def a_sound_card() -> types.ModuleType:
     return module
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_the_examples_in_the_docs_print_the_words(
     server: Server, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", a_sound_card())
     examples = EXAMPLE.findall((ROOT / "docs/client.md").read_text())
-    assert len(examples) == 3
+    assert len(examples) == 4
     example = examples[number].replace("http://127.0.0.1:8080", server.url)
-    example = example.replace("talk.mp3", str(recordings.path("hello")))
+    for name in ("talk.mp3", "monday.mp3", "tuesday.mp3"):
+        example = example.replace(name, str(recordings.path("hello")))
     last_word = text(asyncio.run(streamed(server, HELLO, partials=False))).split()[-1]
     example = example.replace('"stop"', repr(last_word))
     printed = io.StringIO()
