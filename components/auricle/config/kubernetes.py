@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+_LABEL = r"^[A-Za-z0-9./_-]+=[A-Za-z0-9._-]*$"
+_TAINT = r"^[A-Za-z0-9./_-]+(=[A-Za-z0-9._-]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"
 
 
 class KubernetesSettings(BaseModel):
@@ -66,5 +69,13 @@ class KubernetesSettings(BaseModel):
     gpu_resource: str = Field("nvidia.com/gpu", description="resource name of GPUs")
     rdma_resource: str = Field(
         "rdma/ib", description="resource name of RDMA devices; empty: TCP between nodes"
+    )
+    gpu_node_labels: tuple[Annotated[str, Field(pattern=_LABEL)], ...] = Field(
+        (), description="labels of the nodes for pods with GPUs, as KEY=VALUE. Empty: any node"
+    )
+    gpu_node_taints: tuple[Annotated[str, Field(pattern=_TAINT)], ...] = Field(
+        (),
+        description="taints of nodes that pods with GPUs tolerate, as KEY:EFFECT or "
+        "KEY=VALUE:EFFECT, such as nvidia.com/gpu:NoSchedule",
     )
     profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")

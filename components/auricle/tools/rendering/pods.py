@@ -65,7 +65,21 @@ def pod(target: Target, component: str) -> Manifest:
     }
     if component == "Planner":
         spec["serviceAccountName"] = f"{cluster.name}-planner"
+    if target.on_gpu and component in (*WORKERS, *ENGINES):
+        if cluster.gpu_node_labels:
+            spec["nodeSelector"] = dict(label.split("=") for label in cluster.gpu_node_labels)
+        if cluster.gpu_node_taints:
+            spec["tolerations"] = [_toleration(taint) for taint in cluster.gpu_node_taints]
     return {"metadata": {"labels": labels(cluster.name, component)}, "spec": spec}
+
+
+def _toleration(taint: str) -> Manifest:
+    """Return the toleration of a taint KEY:EFFECT, whatever its value is, or KEY=VALUE:EFFECT."""
+    name, _, effect = taint.rpartition(":")
+    key, equals, value = name.partition("=")
+    if not equals:
+        return {"key": key, "operator": "Exists", "effect": effect}
+    return {"key": key, "operator": "Equal", "value": value, "effect": effect}
 
 
 def pod_security() -> Manifest:

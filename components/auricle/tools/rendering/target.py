@@ -215,6 +215,9 @@ def _for_pods(cluster: KubernetesSettings) -> dict[str, dict[str, Any]]:
             "profile": f"{CONFIG_PATH}/{PROFILE_FILE}",
         },
     }
+    if not cluster.rdma_resource:
+        # CUDA IPC does not reach other pods, which have process ids and GPUs of their own.
+        found[COMMON]["slab"] = "host"
     if cluster.api_keys_secret:
         found["Frontend"]["api_keys_file"] = f"{KEYS_PATH}/{KEYS_FILE}"
     return found

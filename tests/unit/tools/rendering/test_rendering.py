@@ -295,6 +295,34 @@ def test_without_rdma_no_container_has_a_capability(
     for spec in pod_specs(tmp_path / "out").values():
         (container,) = spec["containers"]
         assert "add" not in container["securityContext"]["capabilities"]
+    settings = yaml.safe_load(one(tmp_path / "out", "ConfigMap")["data"]["config.yaml"])
+    assert settings["Common"]["slab"] == "host"  # CUDA IPC does not reach another pod
+
+
+def test_pods_with_gpus_go_to_the_nodes_that_are_named(
+    rendered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    config = yaml.safe_load(CONFIG.read_text())
+    config["Kubernetes"] |= {
+        "gpu_node_labels": ["pool=h100"],
+        "gpu_node_taints": ["nvidia.com/gpu:NoSchedule", "team=speech:NoExecute"],
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    render(GRAPH, tmp_path / "config.yaml", tmp_path / "out")
+    specs = {
+        name: component["podTemplate"]["spec"]
+        for name, component in components(tmp_path / "out").items()
+    }
+    for name in ("EncodeWorker", "PdWorker"):
+        assert specs[name]["nodeSelector"] == {"pool": "h100"}
+        assert specs[name]["tolerations"] == [
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "team", "operator": "Equal", "value": "speech", "effect": "NoExecute"},
+        ]
+    assert not {"nodeSelector", "tolerations"} & specs["Frontend"].keys()
+    unset = components(rendered)["PdWorker"]["podTemplate"]["spec"]
+    assert not {"nodeSelector", "tolerations"} & unset.keys()
 
 
 def test_every_component_has_the_deployments_secret_and_the_job_has_not(rendered: Path) -> None:
