@@ -24,6 +24,7 @@ from auricle.load.reporter import EngineState
 from auricle.process.device_faults import first_sentence
 from auricle.workers.pd.engine import Decoded, EngineCapabilities, GenerateRequest, Timings
 from auricle.workers.pd.vllm import engine_server
+from auricle.workers.pd.vllm.internals import check_version
 from auricle.workers.pd.vllm.options import EngineOptions
 from auricle.workers.pd.vllm.process import (
     failure_file,
@@ -62,6 +63,9 @@ class VllmEngine:
     ) -> None:
         """With `forks`, vLLM's processes are forked by `engine_server`, which must be started."""
         _set_environment(options)
+        from vllm import __version__
+
+        check_version(__version__)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -258,6 +262,8 @@ def logger_into(state: EngineState) -> Any:
                     state.stepped(seconds)
 
         def record_sleep_state(self, sleep: int = 0, level: int = 0) -> None: ...
+
+        def record_admission_rejection(self, reason: str) -> None: ...  # since 0.32
 
         def log_engine_initialized(self) -> None: ...
 
