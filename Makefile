@@ -12,16 +12,18 @@ BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/whisper.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
-# TARGET=light is an environment without vLLM.
-OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)
+# TARGET=light is an environment without vLLM, and TARGET=sglang-cpu or sglang-gpu one with SGLang instead.
+OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)$(if $(filter sglang-%,$(TARGET)),--PdWorker.engine=sglang)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
 # Who speaks to it besides espeak-ng's set of voices: all of models/training/sources that speak these, or SOURCES.
 WITH_SOURCES = $(if $(filter-out undefined,$(origin SOURCES)),--sources '$(SOURCES)')
 OF_LANGS := $(if $(filter-out en,$(LANGS)),-$(shell echo $(LANGS) | tr , -))
 COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-manylinux_2_28 --no-header --no-annotate
+# SGLang's wheels need a newer C library (glibc 2.34).
+COMPILE_SGLANG := $(subst manylinux_2_28,manylinux_2_34,$(COMPILE))
 
-.PHONY: setup setup-dev weights bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev weights bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-sglang test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -40,6 +42,11 @@ $(VENV)/.installed-$(TARGET): requirements/$(TARGET).txt requirements/torch-pypi
 
 $(VENV)/.installed-dev: $(VENV)/.installed-$(TARGET) requirements/dev.txt
 	$(INSTALL) $(VENV) requirements/dev.txt
+	touch $@
+
+# SGLang beside vLLM, for its tests: the versions of both locks agree.
+$(VENV)/.installed-sglang: $(VENV)/.installed-dev requirements/sglang-cpu.txt
+	$(INSTALL) $(VENV) requirements/sglang-cpu.txt
 	touch $@
 
 # Stock vLLM and transformers, which the benchmarks compare with.
@@ -120,8 +127,12 @@ test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env
 # The graph's tests with another engine than vLLM, less those about what it does not have.
 # `make test-deployments` has a part of them (tests/integration/test_transformers_graph.py).
 ENGINE ?= transformers
-test-graph: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
+test-graph: setup-dev $(if $(filter sglang,$(ENGINE)),$(VENV)/.installed-sglang) agents-env $(if $(shell command -v npm),chromium-env)
 	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed benchmarks/tests/graph
+
+# SGLang in short: the tests that it shares with transformers, and a graph.
+test-sglang: $(VENV)/.installed-sglang
+	$(BIN)/pytest -k sglang tests/integration/test_engine_contract.py tests/integration/test_sglang_graph.py
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
@@ -204,6 +215,8 @@ lock:
 	$(COMPILE) --override requirements/overrides-gpu.txt requirements/gpu.in -o requirements/gpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt --constraint requirements/cpu.txt requirements/light.in -o requirements/light.txt
+	$(COMPILE_SGLANG) --no-deps --constraint requirements/cpu.txt requirements/sglang-cpu.in -o requirements/sglang-cpu.txt
+	$(COMPILE_SGLANG) --override requirements/overrides-sglang-gpu.txt requirements/sglang-gpu.in -o requirements/sglang-gpu.txt
 	mkdir -p build
 	cat requirements/cpu.txt requirements/dev.txt > build/all.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in requirements/dev.in -o build/all.txt
@@ -212,7 +225,7 @@ lock:
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) requirements/peers.in -o requirements/peers.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/bench.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt
 
 # Every import of a lock file's environment: which need a driver, which are broken.
 imports: setup

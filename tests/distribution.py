@@ -20,7 +20,8 @@ FOLDERS_WITHOUT_GRAPH = {"unit", "integration", "tests"}
 # Modules in those folders that start graphs of their own.
 GRAPHS_OF_THEIR_OWN = {
     *("test_commands.py", "test_dynamo_frontend.py", "test_languages.py", "test_ops_page.py"),
-    *("test_planner.py", "test_transformers_graph.py", "test_translation.py"),
+    *("test_planner.py", "test_sglang_graph.py", "test_transformers_graph.py"),
+    "test_translation.py",
     *("test_ordinary_speech.py", "test_whisper_graph.py"),
 }
 # Processes of this module's graphs use etcd for discovery, which takes no inotify instances.

@@ -20,5 +20,5 @@ needs_kv_events = pytest.mark.skipif(
     not CAPABILITIES.kv_events, reason=f"the engine {ENGINE} declares no KV events"
 )
 of_vllms_process = pytest.mark.skipif(
-    ENGINE != "vllm", reason=f"of the process that vLLM's engine is; {ENGINE} runs in the worker's"
+    ENGINE != "vllm", reason=f"of the process of vLLM's engine; this is {ENGINE}"
 )

@@ -23,6 +23,7 @@ from auricle_testing.server import ROOT
 from auricle_testing.slabs import slab_in
 
 MODEL = ROOT / "models/demo"
+_GRID = 10_240  # samples between two decodes
 Windows = dict[str, tuple[SlotRef, ...]]
 E = TypeVar("E", bound=Engine)
 
@@ -103,4 +104,24 @@ def with_recordings(checkpoint: ModelCheckpoint, slab: Slab) -> Windows:
             placed.append(SlotRef(key, slot, 1, payload.nbytes // slab.layout.row_bytes))
             slot += 1
         windows[name] = tuple(placed)
+    return windows
+
+
+def growing(checkpoint: ModelCheckpoint, slab: Slab, recording: str, slot: int) -> Windows:
+    """The windows of a growing segment at each decode, by name; their slots begin at `slot`."""
+    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    pcm = to_int16(recordings.samples(recording))
+    audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
+    audio.push(pcm)
+    placed: dict[str, SlotRef] = {}
+    windows: Windows = {}
+    for offset in range(_GRID, len(pcm), _GRID):
+        found = encoded(encoder, audio, offset)
+        for key, payload in found:
+            if key not in placed:
+                slab.write(slot, key, 1, np.ascontiguousarray(payload))
+                length = payload.nbytes // slab.layout.row_bytes
+                placed[key] = SlotRef(key, slot, 1, length)
+                slot += 1
+        windows[f"{recording} up to {offset}"] = tuple(placed[key] for key, _ in found)
     return windows

@@ -16,26 +16,22 @@ import psutil
 import pytest
 import pytest_asyncio
 
-from auricle.audio.pcm import to_int16
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.core.errors import BadRequest
 from auricle.embeddings.layout import KEY_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import SlotRef
-from auricle.processor.session.windows import KeyScheme, SegmentAudio
-from auricle.workers.encode.encoder import Encoder
 from auricle.workers.pd.transformers.engine import TransformersEngine
 from auricle.workers.pd.transformers.options import TransformersOptions
 from auricle.workers.pd.vllm.engine import VllmEngine
 from auricle.workers.pd.vllm.options import EngineOptions
 from auricle_testing import recordings
-from auricle_testing.engines import MODEL, Bench, Windows, encoded, landing_slab, with_recordings
+from auricle_testing.engines import MODEL, Bench, growing, landing_slab, with_recordings
 from auricle_testing.slabs import content
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 BLOCK = 32
-GRID = 10_240
 GROWING = "kitchen"
 
 
@@ -64,29 +60,9 @@ async def bench(checkpoint: ModelCheckpoint, slab: Slab) -> AsyncIterator[Bench[
     copy = SlotRef("cd" * KEY_BYTES, slot, 1, first.length)
     slab.write(slot, copy.key, 1, content(slab, first.slot, first.length))
     windows["twice"], windows["copied"] = (first, first), (first, copy)
-    windows |= growing(checkpoint, slab, slot + 1)
+    windows |= growing(checkpoint, slab, GROWING, slot + 1)
     yield Bench(engine, prompt, windows)
     await engine.close()
-
-
-def growing(checkpoint: ModelCheckpoint, slab: Slab, slot: int) -> Windows:
-    """The windows of a growing segment at each decode, by name; their slots begin at `slot`."""
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
-    pcm = to_int16(recordings.samples(GROWING))
-    audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
-    audio.push(pcm)
-    placed: dict[str, SlotRef] = {}
-    windows: Windows = {}
-    for offset in range(GRID, len(pcm), GRID):
-        found = encoded(encoder, audio, offset)
-        for key, payload in found:
-            if key not in placed:
-                slab.write(slot, key, 1, np.ascontiguousarray(payload))
-                length = payload.nbytes // slab.layout.row_bytes
-                placed[key] = SlotRef(key, slot, 1, length)
-                slot += 1
-        windows[f"{GROWING} up to {offset}"] = tuple(placed[key] for key, _ in found)
-    return windows
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

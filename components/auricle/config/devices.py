@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, model_validator
 _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
-EngineName = Literal["vllm", "transformers"]
+EngineName = Literal["vllm", "transformers", "sglang"]
 CompilationMode = Literal["none", "vllm_compile"]
 CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 
@@ -81,7 +81,8 @@ class DeviceSettings(PassSettings):
         0.85,
         gt=0,
         le=1,
-        description="share of a GPU for vLLM, for all processes of the pool on it together",
+        description="share of a GPU for vLLM or SGLang, for all processes of the pool on it "
+        "together",
     )
     processes_per_device: int = Field(
         1,
@@ -115,7 +116,9 @@ def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -
     """Raise ValueError if a setting of vLLM is set for another `engine`."""
     if engine == "vllm":
         return
-    for name in (*PassSettings.model_fields, "gpu_memory_share"):
+    # SGLang, like vLLM, takes the rest of its share for the KV cache.
+    shares = () if engine == "sglang" else ("gpu_memory_share",)
+    for name in (*PassSettings.model_fields, *shares):
         if (value := getattr(settings, name)) != DeviceSettings.model_fields[name].default:
             raise ValueError(
                 f"{name} is {value}, a setting of vLLM, but engine is {engine}: unset one of them"

@@ -145,7 +145,8 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
 
     engine: EngineName = Field(
         "vllm",
-        description="engine of the decoder; transformers runs one request at a time",
+        description="engine of the decoder; transformers runs one request at a time, sglang has an "
+        "environment of its own",
     )
     limit_reuse: bool = Field(
         True, description="cache only the KV of finished windows, as no decode reuses the rest"

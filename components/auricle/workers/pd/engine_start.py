@@ -38,11 +38,15 @@ def checked_kind(settings: PdWorkerSettings) -> EngineKind:
 
 def engine_kind(engine: EngineName) -> EngineKind:
     """Return the kind of that name. Neither starts it nor imports its libraries."""
-    # Imported late, as the other's libraries may be missing.
+    # Imported late, as the others' libraries may be missing.
     if engine == "transformers":
         from auricle.workers.pd.transformers.start import TransformersKind
 
         return TransformersKind()
+    if engine == "sglang":
+        from auricle.workers.pd.sglang.start import SglangKind
+
+        return SglangKind()
     from auricle.workers.pd.vllm.start import VllmKind
 
     return VllmKind()

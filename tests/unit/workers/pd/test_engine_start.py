@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from auricle.core.errors import CheckpointError, SettingsError
 from auricle.workers.pd import engine_start
 from auricle.workers.pd.engine import EngineCapabilities
 from auricle.workers.pd.engine_start import checked_kind, text_kind
+from auricle.workers.pd.sglang import start as sglang_start
+from auricle.workers.pd.sglang.start import SglangKind
 from auricle.workers.pd.transformers.start import TransformersKind, kv_slots
 from auricle.workers.pd.vllm import start
 from auricle.workers.pd.vllm.start import VllmKind
@@ -32,8 +35,8 @@ def pd(**values: object) -> PdWorkerSettings:
 def test_the_settings_name_the_engine() -> None:
     assert isinstance(checked_kind(pd()), VllmKind)
     assert isinstance(checked_kind(pd(engine="transformers")), TransformersKind)
-    with pytest.raises(ValidationError, match="'vllm' or 'transformers'"):
-        pd(engine="sglang")
+    with pytest.raises(ValidationError, match="'vllm', 'transformers' or 'sglang'"):
+        pd(engine="other")
 
 
 def test_where_vllm_is_not_installed_it_is_said_what_would_do(
@@ -52,9 +55,9 @@ def test_where_vllm_is_not_installed_it_is_said_what_would_do(
 
 
 def test_no_engine_is_imported_before_it_is_chosen() -> None:
-    """A machine without vLLM can run the other engine."""
+    """A machine without vLLM can run another engine."""
     tree = ast.parse(Path(engine_start.__file__).read_text())
-    homes = {"auricle.workers.pd.vllm", "auricle.workers.pd.transformers"}
+    homes = {f"auricle.workers.pd.{name}" for name in ("vllm", "transformers", "sglang")}
     at_once = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module}
     assert not any(module.startswith(home) for module in at_once for home in homes)
     inside = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
@@ -80,6 +83,28 @@ def test_what_only_vllm_has_is_refused_with_another_engine(
         pd(engine="transformers", **values)
 
 
+def test_what_sglang_lacks_is_refused() -> None:
+    with pytest.raises(ValidationError, match="engine sglang publishes no KV events"):
+        pd(engine="sglang", placement="kv")
+    with pytest.raises(ValidationError, match="cudagraph_mode is full, a setting of vLLM"):
+        pd(engine="sglang", cudagraph_mode="full")
+    assert pd(engine="sglang", gpu_memory_share=0.5).gpu_memory_share == 0.5
+    demo = open_checkpoint(ROOT / "models/demo")
+    attends = replace(demo.architecture, decoder="WhisperForConditionalGeneration")
+    whisper = replace(demo, architecture=attends)
+    said = "runs Qwen3ForCausalLM, .*, but .* has Whisper.*: set engine to vllm or transformers"
+    with pytest.raises(SettingsError, match=said):
+        SglangKind().check_memory(pd(engine="sglang"), whisper)
+
+
+def test_where_sglang_is_not_installed_it_is_said_what_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sglang_start, "find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"install requirements/sglang-cpu\.txt, or .* set"):
+        checked_kind(pd(engine="sglang"))
+
+
 def test_kv_events_are_asked_of_an_engine_that_declares_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,6 +126,8 @@ def test_an_engine_declares_what_its_settings_leave_it() -> None:
     assert VllmKind().capabilities(less) == EngineCapabilities(False, False, True, True)
     plain = EngineCapabilities(drafts=False, limited_reuse=True, logprobs=True, kv_events=False)
     assert TransformersKind().capabilities(pd(engine="transformers")) == plain
+    sglang = EngineCapabilities(drafts=False, limited_reuse=False, logprobs=True, kv_events=False)
+    assert SglangKind().capabilities(pd(engine="sglang")) == sglang
 
 
 def test_the_kv_cache_has_slots_of_whole_prompts() -> None:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.unit
 _NOBODY = 65534
 _PROCESS = """
 import logging, os, socket, sys
-from auricle.workers.pd.vllm.process import lock_down_ports
+from auricle.process.engine_process import lock_down_ports
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 os.setuid(int(sys.argv[1]))

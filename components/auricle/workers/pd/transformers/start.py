@@ -6,21 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from auricle.checkpoints.files import ModelCheckpoint
-from auricle.checkpoints.geometry import kv_values_per_token
 from auricle.config.settings import PdWorkerSettings
-from auricle.core.errors import ProcessFailed, SettingsError
-from auricle.embeddings.layout import ITEM_BYTES
+from auricle.core.errors import ProcessFailed
 from auricle.embeddings.slab import Slab
 from auricle.process.device_faults import first_sentence
 from auricle.process.needs import modules_of
 from auricle.workers.pd import transformers as home
 from auricle.workers.pd.engine import EngineCapabilities
+from auricle.workers.pd.kv_room import kv_tokens
 from auricle.workers.pd.transformers.options import TransformersOptions, capabilities
 
 if TYPE_CHECKING:
     from auricle.workers.pd.transformers.engine import TransformersEngine
-
-_GIB = 1 << 30
 
 
 class TransformersKind:
@@ -93,16 +90,4 @@ def kv_slots(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int:
 
     Raises SettingsError if it is zero.
     """
-    per_token = kv_values_per_token(checkpoint.text_config) * ITEM_BYTES[settings.dtype]
-    if settings.kv_blocks is None:
-        tokens = settings.kv_cache_gib * _GIB // per_token
-        size = f"kv_cache_gib is {settings.kv_cache_gib}"
-    else:
-        tokens = settings.kv_blocks * settings.block_size
-        size = f"kv_blocks is {settings.kv_blocks}, of {settings.block_size} tokens each"
-    if tokens < settings.max_model_len:
-        raise SettingsError(
-            f"PdWorker.{size}, which is room for {tokens} tokens, but one prompt may have "
-            f"max_model_len {settings.max_model_len}: raise it, or lower max_model_len"
-        )
-    return tokens // settings.max_model_len
+    return kv_tokens(settings, checkpoint) // settings.max_model_len

@@ -29,7 +29,7 @@ from vllm.v1.request import Request
 
 from auricle.embeddings.slabs import attach
 from auricle.embeddings.slots import SlotRef
-from auricle.workers.pd.vllm.process import lock_down_ports
+from auricle.process.engine_process import lock_down_ports
 
 log = logging.getLogger(__name__)
 

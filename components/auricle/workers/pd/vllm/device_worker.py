@@ -11,7 +11,7 @@ from vllm.utils.torch_utils import PIN_MEMORY
 from vllm.v1.sample import sampler
 from vllm.v1.sample.logits_processor import LogitBiasLogitsProcessor
 
-from auricle.workers.pd.vllm.process import lock_down_ports
+from auricle.process.engine_process import lock_down_ports
 from auricle.workers.pd.vllm.verifier import GreedyVerifier
 
 log = logging.getLogger(__name__)

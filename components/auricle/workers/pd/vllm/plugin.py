@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
-from multiprocessing.process import BaseProcess
-
 from auricle.checkpoints.architectures.base import DecoderKind
+from auricle.process.engine_process import end_with_parent
 from auricle.process.resources import collect_as_usual, trim_heap
 from auricle.workers.pd.vllm.process import capture_failures, show_own_log
 
@@ -31,8 +26,7 @@ def register() -> None:
     """Register our decoder classes with vLLM, which imports one when a model is loaded."""
     from vllm import ModelRegistry
 
-    if (parent := multiprocessing.parent_process()) is not None:
-        _end_with(parent)
+    if end_with_parent():
         capture_failures()
         show_own_log()
         trim_heap()
@@ -41,13 +35,3 @@ def register() -> None:
     for decoder, name in DECODERS.items():
         if name not in known:
             ModelRegistry.register_model(name, f"{_HOMES.get(decoder, _MODELS)}:{name}")
-
-
-def _end_with(parent: BaseProcess) -> None:
-    """Kill this process when its parent dies: vLLM's engine would outlive a killed parent."""
-
-    def wait() -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=wait, name="end-with-parent", daemon=True).start()

@@ -1,0 +1,31 @@
+"""The KV cache of engines that allocate it by settings, not by a device's free memory."""
+
+from __future__ import annotations
+
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.geometry import kv_values_per_token
+from auricle.config.settings import PdWorkerSettings
+from auricle.core.errors import SettingsError
+from auricle.embeddings.layout import ITEM_BYTES
+
+_GIB = 1 << 30
+
+
+def kv_tokens(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int:
+    """Return the number of tokens in the KV cache, by `kv_blocks` or else by `kv_cache_gib`.
+
+    Raises SettingsError if a single prompt of `max_model_len` tokens does not fit.
+    """
+    per_token = kv_values_per_token(checkpoint.text_config) * ITEM_BYTES[settings.dtype]
+    if settings.kv_blocks is None:
+        tokens = settings.kv_cache_gib * _GIB // per_token
+        size = f"kv_cache_gib is {settings.kv_cache_gib}"
+    else:
+        tokens = settings.kv_blocks * settings.block_size
+        size = f"kv_blocks is {settings.kv_blocks}, of {settings.block_size} tokens each"
+    if tokens < settings.max_model_len:
+        raise SettingsError(
+            f"PdWorker.{size}, which is room for {tokens} tokens, but one prompt may have "
+            f"max_model_len {settings.max_model_len}: raise it, or lower max_model_len"
+        )
+    return tokens

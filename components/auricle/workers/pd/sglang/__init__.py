@@ -1,0 +1,1 @@
+"""An engine that runs SGLang's scheduler in a process of its own."""

@@ -1,0 +1,121 @@
+"""Checks settings before SGLang starts, and starts it in a process of its own.
+
+SGLang is imported in that process only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.text_model import check_positions
+from auricle.config.settings import PdWorkerSettings
+from auricle.core.errors import SettingsError
+from auricle.embeddings.slab import Slab
+from auricle.embeddings.slabs import export
+from auricle.process.device_faults import check_driver
+from auricle.process.needs import modules_of
+from auricle.workers.pd import sglang as home
+from auricle.workers.pd.engine import EngineCapabilities
+from auricle.workers.pd.kv_room import kv_tokens
+from auricle.workers.pd.sglang.messages import DECODERS, SglangOptions, capabilities
+from auricle.workers.pd.sglang.standins import prepare_imports
+
+if TYPE_CHECKING:
+    from auricle.workers.pd.sglang.engine import EngineProcess, SglangEngine
+
+
+class SglangKind:
+    """SGLang with our models, as an `EngineKind`."""
+
+    name = "SGLang"
+
+    def __init__(self) -> None:
+        self._process: EngineProcess | None = None
+
+    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities:
+        return capabilities()
+
+    def libraries(self) -> Sequence[str]:
+        """Return SGLang and our modules for it. Sets variables, and stand-ins on a CPU."""
+        prepare_imports(on_gpu=self.device() is not None)
+        return ["sglang", *modules_of(home)]
+
+    def built_for(self, settings: PdWorkerSettings) -> str:
+        import torch  # takes seconds
+
+        _check_installed()
+        device = "a GPU" if torch.version.cuda else "a CPU"
+        return f"PyTorch is built for {device}; the device itself was not checked"
+
+    def check_device(self, settings: PdWorkerSettings) -> None:
+        """Raise SettingsError if SGLang is missing, or the GPU's driver does not fit."""
+        _check_installed()
+        if self.device() is not None:
+            import torch
+
+            check_driver(torch.version.cuda, settings.component)
+
+    def device(self) -> str | None:
+        import torch  # takes seconds
+
+        return "cuda" if torch.cuda.is_available() else None
+
+    def begin(self, settings: PdWorkerSettings) -> None:
+        """Start the engine's process, which imports SGLang and then waits."""
+        from auricle.workers.pd.sglang.engine import EngineProcess
+
+        self._process = EngineProcess(settings.threads, on_gpu=self.device() is not None)
+
+    def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
+        """Raise SettingsError for a decoder, a prompt or a KV cache that cannot be."""
+        decoder = checkpoint.architecture.decoder
+        if decoder not in DECODERS:
+            raise SettingsError(
+                f"PdWorker.engine is sglang, which runs {', '.join(DECODERS)}, but "
+                f"{checkpoint.path} has {decoder}: set engine to vllm or transformers"
+            )
+        check_positions(checkpoint.text_config, settings.max_model_len)
+        self._kv_tokens(settings, checkpoint)
+
+    def _kv_tokens(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int | None:
+        if self.device() is not None and settings.kv_blocks is None:
+            return None  # the rest of its share
+        return kv_tokens(settings, checkpoint)
+
+    def start(
+        self,
+        settings: PdWorkerSettings,
+        checkpoint: ModelCheckpoint,
+        slab: Slab,
+        audio_token: int | None,
+        kv_events: str,
+    ) -> SglangEngine:
+        """See `EngineKind.start`; `begin` must have been called."""
+        if kv_events or audio_token is None or self._process is None:
+            raise ValueError("this engine has no KV events, and takes audio in prompts only")
+        from auricle.workers.pd.sglang.engine import SglangEngine
+
+        options = SglangOptions(
+            model=str(checkpoint.path.resolve()),
+            dtype=settings.dtype,
+            device=self.device() or "cpu",
+            max_model_len=settings.max_model_len,
+            max_requests=settings.max_requests,
+            kv_tokens=self._kv_tokens(settings, checkpoint),
+            memory_share=settings.process_memory_share,
+            slab=export(slab),
+            audio_token=audio_token,
+        )
+        return SglangEngine(options, self._process)
+
+
+def _check_installed() -> None:
+    if find_spec("sglang") is None:
+        raise SettingsError(
+            "PdWorker.engine is sglang, which is not installed: install requirements/"
+            "sglang-cpu.txt, or requirements/sglang-gpu.txt on a machine with GPUs, or set "
+            "PdWorker.engine to vllm or transformers"
+        )
