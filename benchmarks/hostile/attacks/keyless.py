@@ -80,7 +80,7 @@ def _flooding(port: str, attempt: newcomer.Attempt, first: bytes, *blocks: bytes
         found = Held(True, "no flood")
         for block in blocks:
             flood = _flood(target, port, first, block)
-            one = await _during(target, 3 + 7 * scale, flood, attempt, len(blocks))
+            one = await _during(target, 1.5 + 8.5 * scale, flood, attempt, len(blocks))
             found = max(found, one, key=lambda held: (not held.held, held.slowest))
         return found
 
@@ -195,7 +195,7 @@ async def endless_trailers(target: Target, scale: float) -> Held:
         for begun, block in (("0\r\n", _TRAILER), ("5;x=", b"y" * 1_000)):
             first = _CHUNKED.format(request, begun).encode()
             flood = _flood(target, "http", first, block)
-            one = await _during(target, 3 + 5 * scale, flood, cases=4)
+            one = await _during(target, 1.5 + 6.5 * scale, flood, cases=4)
             found = max(found, one, key=lambda held: (not held.held, held.slowest))
     return found
 

@@ -105,7 +105,7 @@ async def spoiled_recordings(target: Target, scale: float) -> Held:
     """Damaged and joined files of all containers: no words are lost without a warning."""
     spoken = np.concatenate([recordings.samples(name) for name in ("hello", "kitchen")])
     wrong, count = list[str](), 0
-    for name in list(CONTAINERS)[:: max(1, round(0.5 / scale))]:
+    for name in list(CONTAINERS)[:: max(1, round(1 / scale))]:
         data = await asyncio.to_thread(encoded, name, [(0.0, spoken)])
         words = len(_told(await _upload(target, data, name, _BOMB_SECONDS))["text"].split())
         for damage in DAMAGES:
