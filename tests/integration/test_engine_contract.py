@@ -202,7 +202,7 @@ async def test_a_slot_that_loses_its_window_while_the_request_waits_fails_it_alo
     before = slab.header(spoilt.slot).copy()
     async with busy(bench):
         waiting = asyncio.create_task(bench.decode("market", tenant="spoilt"))
-        beside = asyncio.create_task(bench.decode("kitchen", tenant="spoilt"))
+        other = asyncio.create_task(bench.decode("kitchen", tenant="spoilt"))
         await asyncio.sleep(0)
         await bench.engine.answers()
         slab.invalidate(spoilt.slot)
@@ -210,7 +210,7 @@ async def test_a_slot_that_loses_its_window_while_the_request_waits_fails_it_alo
         with pytest.raises(WindowsMissing) as missing:
             await waiting
         assert missing.value.keys == (spoilt.key,)
-        assert (await beside).tokens == expected
+        assert (await other).tokens == expected
     finally:
         slab.header(spoilt.slot)[:] = before
     # Nothing of the failed pass is reused.

@@ -165,6 +165,20 @@ def _codes(config: dict[str, Any], key: str, file: Path) -> tuple[str, ...]:
     return tuple(named)
 
 
+# Keys of M-RoPE, and the parts of a config that have them.
+MROPE_KEYS = ("mrope_section", "mrope_interleaved", "interleaved")
+ROPE_CONFIGS = ("rope_scaling", "rope_parameters")
+
+
+def plain_rope_config(checkpoint: ModelCheckpoint) -> dict[str, Any]:
+    """Return a text decoder's config without M-RoPE, which equals plain RoPE for audio and text."""
+    values = dict(checkpoint.text_config)
+    for key in ROPE_CONFIGS:
+        if isinstance(found := values.get(key), dict):
+            values[key] = {k: v for k, v in found.items() if k not in MROPE_KEYS}
+    return values
+
+
 def text_weights(checkpoint: ModelCheckpoint) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the state dicts of text model and output layer, under transformers' module names.
 

@@ -166,7 +166,7 @@ def transcribe(
 
 
 _DEFAULT: tuple[Format, ...] = ("txt",)
-_LIVE_ONLY = ("mic", "live", "report", "translate")
+_ONE_FILE_ONLY = ("mic", "live", "report", "translate")
 
 
 def _transcribe_one(
@@ -208,7 +208,7 @@ def _transcribe_batch(
     from auricle.client.batch import BatchRequest, transcribe_batch
     from auricle.client.options import TranscribeOptions
 
-    for name in _LIVE_ONLY:
+    for name in _ONE_FILE_ONLY:
         if options[name]:  # type: ignore[literal-required]
             raise click.UsageError(
                 f"--{name} takes one FILE and one format, without --words, --speakers and --out"

@@ -7,8 +7,8 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from auricle.client.client import Client
 from auricle.client.display import Format
 from auricle.client.options import TranscribeOptions
 from auricle.client.own_server import given_or_own_server
-from auricle.client.recordings import Transcript
+from auricle.client.recordings import Segment, SpeakerText, Transcript
 from auricle.core.errors import AuricleError, BadRequest
 from auricle.transcript.subtitles import Cue, as_srt, as_tsv, as_vtt
 
@@ -70,10 +70,9 @@ async def transcribe_batch(request: BatchRequest, api_key: str | None) -> BatchR
     Raises BadRequest if a source does not exist, and AuricleError if no server can be used.
     """
     outputs = output_paths(find_recordings(request.sources), request.out, request.formats)
-    left = [path for path in outputs if request.force or not _is_done(path, outputs[path])]
-    result = BatchResult(skipped=0 if request.prints else len(outputs) - len(left))
-    if request.prints:
-        left = list(outputs)
+    repeats = request.force or request.prints
+    left = [path for path in outputs if repeats or not _is_done(path, outputs[path])]
+    result = BatchResult(skipped=len(outputs) - len(left))
     began = time.monotonic()
     console = Console(stderr=True)
     if left:
@@ -81,8 +80,12 @@ async def transcribe_batch(request: BatchRequest, api_key: str | None) -> BatchR
             client = Client([one.strip() for one in url.split(",")], api_key=api_key)
             found = client.transcribe_many(left, jobs=request.jobs, **request.options)
             async with aclosing(found):
-                async for path, outcome in _shown(found, len(left), console):
-                    await asyncio.to_thread(_take, path, outcome, outputs[path], request, result)
+                with _progress(console, len(left)) as done:
+                    async for path, outcome in found:
+                        done(path.name)
+                        await asyncio.to_thread(
+                            _take, path, outcome, outputs[path], request, result
+                        )
     if not request.prints:
         _summarize(result, time.monotonic() - began)
     return result
@@ -153,10 +156,15 @@ def rendered(transcript: Transcript, form: Format) -> str:
 
 
 def _cues(transcript: Transcript) -> Iterator[Cue]:
+    if not transcript.speakers:
+        for segment in transcript.segments:
+            yield _cue(segment, segment.text)
     for turn in transcript.speakers:
-        yield Cue(round(turn.start * 1000), round(turn.end * 1000), f"{turn.speaker}: {turn.text}")
-    for segment in () if transcript.speakers else transcript.segments:
-        yield Cue(round(segment.start * 1000), round(segment.end * 1000), segment.text)
+        yield _cue(turn, f"{turn.speaker}: {turn.text}")
+
+
+def _cue(part: Segment | SpeakerText, text: str) -> Cue:
+    return Cue(round(part.start * 1000), round(part.end * 1000), text)
 
 
 def _take(
@@ -200,19 +208,16 @@ def _say(line: str) -> None:
     print(f"auricle: {line}", file=sys.stderr)
 
 
-async def _shown(
-    found: AsyncIterator[tuple[Path, Transcript | AuricleError]], total: int, console: Console
-) -> AsyncIterator[tuple[Path, Transcript | AuricleError]]:
-    """Pass recordings on, with a progress bar on a terminal."""
+@contextmanager
+def _progress(console: Console, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar on a terminal; yields a function that counts a recording by its name."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("recordings", total=total)
-        async for path, outcome in found:
-            progress.update(task, advance=1, description=path.name)
-            yield path, outcome
+        yield lambda name: progress.update(task, advance=1, description=name)
 
 
 def _summarize(result: BatchResult, seconds: float) -> None:

@@ -13,6 +13,7 @@ from sglang.srt.server_args import PortArgs, ServerArgs
 from sglang.srt.utils.network import get_free_port_below_ephemeral
 
 from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.text_model import plain_rope_config
 from auricle.embeddings.slab import Slab
 from auricle.workers.pd.sglang.messages import DECODERS, Ended, SglangOptions
 from auricle.workers.pd.sglang.model import CHECKPOINT
@@ -25,8 +26,6 @@ _MODEL_TYPES = {
     "Qwen3MoeForCausalLM": "qwen3_moe",
     "Qwen2ForCausalLM": "qwen2",
 }
-# Keys of M-RoPE, which equals plain RoPE for audio and text.
-_DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 
 def new_scheduler(
@@ -49,12 +48,8 @@ def text_config(checkpoint: ModelCheckpoint) -> dict[str, Any]:
 
     It has no end tokens: each request has its own.
     """
-    values = dict(checkpoint.text_config)
-    for key in ("rope_scaling", "rope_parameters"):
-        if isinstance(found := values.get(key), dict):
-            values[key] = {k: v for k, v in found.items() if k not in _DIMENSIONS}
     decoder = checkpoint.architecture.decoder
-    return values | {
+    return plain_rope_config(checkpoint) | {
         "architectures": [DECODERS[decoder]],
         "model_type": _MODEL_TYPES[decoder],
         "eos_token_id": None,

@@ -24,7 +24,7 @@ from auricle.checkpoints.architectures.base import DecoderKind
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.geometry import kv_shapes
 from auricle.checkpoints.prompt import suppressed_tokens
-from auricle.checkpoints.text_model import text_weights
+from auricle.checkpoints.text_model import plain_rope_config, text_weights
 from auricle.checkpoints.whole_chunks import positions_attended
 from auricle.core.errors import CheckpointError
 from auricle.process.device import DeviceModel
@@ -38,17 +38,13 @@ MODELS: dict[DecoderKind, tuple[Any, Callable[[Any], Any]]] = {
     "Gemma4ForCausalLM": (Gemma4TextConfig, Gemma4TextModel),
 }
 _EXPERTS = ".mlp.experts."
-# Keys of multi-dimensional RoPE, which equals plain RoPE for audio and text.
-_DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 
 def text_model(checkpoint: ModelCheckpoint) -> tuple[Any, Callable[[Any], Any]]:
     """Return the config of a checkpoint's text decoder, and the module's constructor."""
     config, build = MODELS[checkpoint.architecture.decoder]
-    values = {k: v for k, v in checkpoint.text_config.items() if k != "model_type"}
-    for key in ("rope_scaling", "rope_parameters"):
-        if isinstance(found := values.get(key), dict):
-            values[key] = {k: v for k, v in found.items() if k not in _DIMENSIONS}
+    values = plain_rope_config(checkpoint)
+    values.pop("model_type", None)
     return config(**values), build
 
 

@@ -9,21 +9,19 @@ from vllm.config import CompilationConfig, ECTransferConfig, KernelConfig, KVEve
 from vllm.config.compilation import CompilationMode, CUDAGraphMode
 
 from auricle.checkpoints.architectures.base import Audio
+from auricle.checkpoints.text_model import MROPE_KEYS, ROPE_CONFIGS
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import export
 from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
 from auricle.workers.pd.vllm.plugin import DECODERS
-
-# Keys of M-RoPE, which equals plain RoPE for audio and text. With them vLLM would require positions
-# in several dimensions.
-_DIMENSIONS = ("mrope_section", "mrope_interleaved", "interleaved")
 
 
 @dataclass(frozen=True)
 class AsDecoder:
     """vLLM's `hf_overrides`: selects our decoder class `name`, without M-RoPE.
 
-    A class, because vLLM pickles it for its engine's process.
+    With M-RoPE vLLM would require positions in several dimensions; see `plain_rope_config`. A
+    class, because vLLM pickles it for its engine's process.
     """
 
     name: str
@@ -33,11 +31,11 @@ class AsDecoder:
         thinker = getattr(config, "thinker_config", config)
         # vLLM first calls this with an empty config.
         text = getattr(thinker, "text_config", None)
-        for key in ("rope_parameters", "rope_scaling"):
+        for key in ROPE_CONFIGS:
             values = getattr(text, key, None)
             if isinstance(values, dict):
-                for dimension in _DIMENSIONS:
-                    values.pop(dimension, None)
+                for mrope_key in MROPE_KEYS:
+                    values.pop(mrope_key, None)
         return config
 
 
