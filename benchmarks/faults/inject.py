@@ -71,6 +71,7 @@ class Injection:
                 of_target = self.graph.local(kind.target)
             self._proxies = [(proxy, proxy.bytes_passed) for proxy in of_target]
             if self.at_the_start:
+                await self.graph.whole(FRONTEND)  # an earlier fault may have ended one
                 self.door.proxies[0].reorder()
                 self._other = asyncio.create_task(self._connect_later())
         elif kind.target in _COUNTED and kind.action not in ("drain", "stale_record"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -16,8 +17,9 @@ class HeldPlace:
     def belongs_to(self, call: Any) -> None:
         """Belong to a call, without an effect."""
 
-    def deliver(self) -> None:
-        """Nothing is held back."""
+    def ping(self, answered: Callable[[], None]) -> None:
+        """The client is connected."""
+        answered()
 
     def spoke(self) -> None:
         """There is speech, which protects nothing here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -12,11 +13,14 @@ import pytest
 import websockets
 
 from auricle_testing import recordings
+from auricle_testing.faulty_proxy import proxied
 from auricle_testing.server import Server
 from tests.pcm import pcm
+from tests.waiting import until
 
 pytestmark = pytest.mark.end_to_end
 NAME = "hello"
+STALL_SECONDS = 5.0  # half of the recording, and a silence of 2 s: with `flux` the longest
 Event = dict[str, Any]
 
 
@@ -84,3 +88,35 @@ async def test_speech_is_final_though_nothing_follows_and_so_is_the_next(
                 assert event["type"].lower() != "error", event
                 if (said := text(event)) is not None:
                     found.append(said)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_network_that_stalls_in_the_middle_of_a_word_changes_nothing(
+    server: Server, way: str
+) -> None:
+    """No audio comes for longer than any silence that would end the speech."""
+    path, first, audio, text = WAYS[way]
+    spoken = pcm(NAME)
+    half = len(spoken) // 4 * 2
+    async with proxied(server.url) as (proxy, url):
+
+        async def heard(*, stalls: bool) -> str:
+            address, passed = url.replace("http", "ws") + path, proxy.bytes_passed
+            async with websockets.connect(address, compression=None) as socket:
+                if first is not None:
+                    await socket.send(json.dumps(first))
+                await socket.send(audio(spoken[:half]))
+                await until(lambda: proxy.bytes_passed >= passed + half)
+                if stalls:
+                    proxy.stall()
+                    asyncio.get_running_loop().call_later(STALL_SECONDS, proxy.go_on)
+                await socket.send(audio(spoken[half:]))
+                async for message in socket:
+                    event = json.loads(message)
+                    assert event["type"].lower() != "error", event
+                    if (said := text(event)) is not None:
+                        return said
+            raise AssertionError("the server closed the connection")
+
+        assert await heard(stalls=True) == await heard(stalls=False)

@@ -2,6 +2,9 @@
 
 Clients stop when their user mutes the microphone, or send only what their own voice activity
 detection takes for speech. Without audio endpointing would not find the end of their speech.
+
+A network that stalls in the middle of a word must not end the speech. So a client counts as silent
+only once it has answered a ping.
 """
 
 from __future__ import annotations
@@ -29,14 +32,13 @@ class Reading:
     def __init__(self, before: Reading | None = None) -> None:
         """`before` reads the messages first, for this session and others."""
         self._before = before
-        self.deliver: Callable[[], object] = lambda: None  # messages that are held back, to join
         self._waits = False
         self._left_at = self._since = float("-inf")
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """The reader waits for the next message while the block runs."""
-        now = asyncio.get_running_loop().time()
+        now = _now()
         if now - self._left_at > _BUSY_SECONDS:
             self._since = now
         self._waits = True
@@ -44,7 +46,7 @@ class Reading:
             yield
         finally:
             self._waits = False
-            self._left_at = asyncio.get_running_loop().time()
+            self._left_at = _now()
 
     @property
     def since(self) -> float | None:
@@ -59,17 +61,24 @@ class StallTimer:
     """Calls `due` when the client of a channel has sent no audio for long enough.
 
     Call methods on the event loop. There is one timer at most, which runs about once a second
-    while audio comes, and none while a stall would change nothing.
+    while audio comes, and none while a stall would change nothing. There is one ping at most.
     """
 
-    def __init__(self, needed: Callable[[], float | None], due: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        needed: Callable[[], float | None],
+        due: Callable[[], None],
+        ping: Callable[[Callable[[], None]], None],
+    ) -> None:
         """`needed` returns after how many seconds a stall changes something; None if it never does
-        or that is not known yet."""
+        or that is not known yet. `ping` is `LiveSession.ping`."""
         self._needed = needed
         self._due = due
+        self._ping = ping
+        self._pinged = False  # the answer is to come
         self._reading: Reading | None = None
         self._covered = 0.0  # the loop's time up to which the client has sent its audio
-        self._reads = False  # data that has arrived is read first, then the stall is due
+        self._answered = float("-inf")  # the loop's time of the last answer to a ping
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, reading: Reading) -> None:
@@ -79,7 +88,7 @@ class StallTimer:
 
     def heard(self, seconds: float) -> None:
         """Audio of this length has arrived."""
-        now = asyncio.get_running_loop().time()
+        now = _now()
         self._covered = min(max(self._covered, now) + seconds, now + LEAD_SECONDS)
 
     @property
@@ -89,12 +98,12 @@ class StallTimer:
         if needed is None:
             return None
         needed = max(needed, LEAST_SECONDS)
-        return needed if self._silent >= needed else None
+        return needed if self._silent_until(self._answered) >= needed else None
 
     def check_later(self) -> None:
         """Audio was processed, so that a stall may change something: let the timer run."""
         if self._timer is None and self._reading is not None:
-            self._check_after(LEAST_SECONDS - self._silent)
+            self._check_after(LEAST_SECONDS - self._silent_until(_now()))
 
     def close(self) -> None:
         """Cancel the timer; nothing is due any more."""
@@ -103,13 +112,10 @@ class StallTimer:
             self._timer.cancel()
             self._timer = None
 
-    @property
-    def _silent(self) -> float:
-        """For how many seconds the client has sent no audio that it could have sent."""
+    def _silent_until(self, until: float) -> float:
+        """For how many seconds before `until` the client has sent no audio that it could have."""
         since = None if self._reading is None else self._reading.since
-        if since is None:
-            return 0.0
-        return asyncio.get_running_loop().time() - max(since, self._covered)
+        return 0.0 if since is None else until - max(since, self._covered)
 
     def _check_after(self, seconds: float) -> None:
         seconds = min(max(seconds, _UNREAD_SECONDS), LEAST_SECONDS)
@@ -119,16 +125,29 @@ class StallTimer:
         self._timer = None
         needed = self._needed()
         if needed is None:
-            self._reads = False
             return
-        left = max(needed, LEAST_SECONDS) - self._silent
+        left = max(needed, LEAST_SECONDS) - self._silent_until(_now())
         if left > 0:
-            self._reads = False
             self._check_after(left)
-        elif not self._reads and self._reading is not None:
-            self._reads = True
-            self._reading.deliver()
-            self._check_after(_UNREAD_SECONDS)
-        else:
-            self._reads = False
+        elif self.stalled is not None:
             self._due()
+        elif not self._pinged:
+            self._pinged = True
+            self._ping(self._is_answered)
+
+    def _is_answered(self) -> None:
+        self._pinged = False
+        if self._reading is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        # Audio that came before the answer is read first.
+        self._timer = asyncio.get_running_loop().call_later(_UNREAD_SECONDS, self._count, _now())
+
+    def _count(self, answered: float) -> None:
+        self._answered = answered
+        self._check()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

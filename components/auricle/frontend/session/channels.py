@@ -59,7 +59,7 @@ class AudioIntake(Generic[AnyIngest]):
         self.ingest = ingest
         self._counted = ingest.received_samples
         self.holding = Holding(lambda: self.ingest.holds, self._pass_on)
-        self._stall = StallTimer(self._stall_seconds, self.holding.wake)
+        self._stall = StallTimer(self._stall_seconds, self.holding.wake, live_session.ping)
         self._time_slice = TimeSlice()
 
     # ── what subclasses implement ───────────────────────────────────────────

@@ -203,7 +203,6 @@ class WebSocketSession:
             for number in range(options.channels)
         ]
         self._engine = SessionEngine(frontend, *self._channels)
-        self._engine.reading.deliver = socket.deliver
         sample_bytes = 2 if options.encoding == "pcm_s16le" else 1
         self._interleaved = Deinterleaver(options.channels, sample_bytes)
         self._digest = hashlib.sha256()

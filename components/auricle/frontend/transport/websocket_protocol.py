@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -141,8 +142,10 @@ _PIECE_BYTES = 512  # parsed at a time: at most 85 frames, about half a millisec
 _QUIET_SECONDS, _LINGER_SECONDS = 0.5, 10.0
 # Of a session that ends itself: more than its close frame may take to be sent.
 _FAREWELL_SECONDS = 10.0
-# Key in the scope's state of `WebSocketProtocol.join`.
-JOIN = "auricle.join"
+# Keys in the scope's state of `WebSocketProtocol.join` and `ping`.
+JOIN, PING = "auricle.join", "auricle.ping"
+# Data of the pings that sessions send. The pings of uvicorn's timer have four bytes.
+_PING = b"alive"
 
 
 class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
@@ -169,6 +172,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         self._enough = 0  # bytes of them; 0 if each is delivered by itself
         self._held = HoldTimer(self._deliver)  # delivers fewer if no more data follows
         self._partial = False  # the unread data is the start of a plain frame
+        self._pings: list[Callable[[], None]] = []  # called at the next pong
         self._lingers_until: float | None = None
         self._heard_at = 0.0
 
@@ -202,7 +206,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         with serving(self._connections, self):
             super().handle_connect(event)
         if not self.handshake_complete:
-            self.scope["state"][JOIN] = self.join
+            self.scope["state"] |= {JOIN: self.join, PING: self.ping}
 
     def join(self, enough: int) -> bool:
         """Deliver binary messages joined from now on, as soon as they have `enough` bytes.
@@ -364,6 +368,23 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
         pong = b"".join(self._messages.data_to_send())
         if self.writable.is_set():
             self.transport.write(pong)
+
+    def ping(self, answered: Callable[[], None]) -> None:
+        """Call `answered` once the client's pong has come and its earlier messages are delivered."""
+        if self._messages.state is State.OPEN and not self.transport.is_closing():
+            if not self._pings:
+                self._messages.send_ping(_PING)
+                self.transport.write(b"".join(self._messages.data_to_send()))
+            self._pings.append(answered)
+
+    def handle_pong(self, event: Frame) -> None:
+        """A pong has come."""
+        super().handle_pong(event)
+        if bytes(event.data) == _PING and self._pings:
+            self._deliver()
+            answered, self._pings = self._pings, []
+            for call in answered:
+                call()
 
     # ── closing ─────────────────────────────────────────────────────────────
 

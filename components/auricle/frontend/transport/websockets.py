@@ -20,7 +20,7 @@ from auricle.frontend.transport.disconnect import ClientDisconnected, check_conn
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
 from auricle.frontend.transport.request_errors import error_response, is_resuming, query_string
 from auricle.frontend.transport.slots import SessionSlot
-from auricle.frontend.transport.websocket_protocol import JOIN
+from auricle.frontend.transport.websocket_protocol import JOIN, PING
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,9 @@ class ClientSocket(LiveSession):
         self.resumes = resumes
         self._timeout = ReusableTimeout()
         self._time_slice = TimeSlice()
-        self._join: Callable[[int], bool] = socket.scope.get("state", {}).get(JOIN, _not_joined)
+        state = socket.scope.get("state", {})
+        self._join: Callable[[int], bool] = state.get(JOIN, _not_joined)
+        self._ping: Callable[[Callable[[], None]], None] = state.get(PING, super().ping)
         self._farewell = (_DONE, "")  # close code and reason of a session without error
 
     @property
@@ -113,9 +115,12 @@ class ClientSocket(LiveSession):
         text = message.get("text")
         return (text, b"") if text is not None else (None, message.get("bytes") or b"")
 
-    def deliver(self) -> None:
-        """Let `receive` return the bytes that came, though they are less than enough."""
-        self._join(0)
+    def ping(self, answered: Callable[[], None]) -> None:
+        """Call `answered` once a pong has come; never if none comes.
+
+        Earlier messages are delivered first, though they may be less than `receive` wants.
+        """
+        self._ping(answered)
 
     async def read_up(self) -> None:
         """After the end of the audio, ignore all messages until the client leaves.

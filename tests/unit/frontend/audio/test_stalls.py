@@ -233,14 +233,29 @@ def test_listening_resumed_among_stalls_continues_alike(
 
 
 class Wire:
-    """A reader and its timer, in virtual time; `due` has the times at which a stall was due."""
+    """A reader and its timer, in virtual time; `due` has the times at which a stall was due.
 
-    def __init__(self, needed: float | None = 0.5, before: Reading | None = None) -> None:
+    Pings are answered at once, and with `held` not before `answer`.
+    """
+
+    def __init__(
+        self, needed: float | None = 0.5, before: Reading | None = None, *, held: bool = False
+    ) -> None:
         self.needed = needed
         self.due: list[float] = []
+        self.pings: list[Callable[[], None]] = []
         self.reading = Reading(before)
-        self.timer = StallTimer(lambda: self.needed, self._due)
+        ping = self.pings.append if held else lambda answered: answered()
+        self.timer = StallTimer(lambda: self.needed, self._due, ping)
         self.timer.watch(self.reading)
+
+    async def answer(self, *audio: float) -> None:
+        """The network passes on the client's audio, then its answer to the ping."""
+        for seconds in audio:
+            await self.hear(seconds)
+        (answered,) = self.pings
+        self.pings.clear()
+        answered()
 
     def _due(self) -> None:
         self.due.append(asyncio.get_running_loop().time())
@@ -366,18 +381,62 @@ def test_what_arrived_while_the_loop_was_late_is_read_first() -> None:
     in_time(test)
 
 
-def test_what_is_held_back_to_be_joined_is_delivered_first() -> None:
+def test_a_network_that_stalls_within_speech_does_not_end_it() -> None:
     async def test(wire: Wire) -> None:
-        await wire.hear(0.02)
-        held = asyncio.Event()
-        wire.reading.deliver = held.set
-        with wire.reading.waiting():
-            await held.wait()
-        assert asyncio.get_running_loop().time() == pytest.approx(0.02 + LEAST_SECONDS, abs=0.01)
-        await wire.hear(0.02)
+        for _ in range(3):
+            await wire.hear(0.02)
+            await wire.wait(30.0)
+            await wire.answer(2.0, 2.0)
+            await wire.wait(4.0 + 0.9)
         assert wire.due == []
 
-    in_time(test)
+    in_time(test, held=True)
+
+
+def test_a_client_that_answers_is_silent_since_its_audio_ended() -> None:
+    async def test(wire: Wire) -> None:
+        await wire.hear(0.02)
+        await wire.wait(7.0)
+        await wire.answer()
+        with wire.reading.waiting():
+            assert wire.timer.stalled is None
+            await asyncio.sleep(0.1)
+            assert wire.timer.stalled == LEAST_SECONDS
+
+    (at,) = in_time(test, held=True).due
+    assert at == pytest.approx(7.0, abs=0.01)
+
+
+def test_each_length_of_silence_has_an_answer_of_its_own() -> None:
+    async def test(wire: Wire) -> None:
+        await wire.hear(0.02)
+        await wire.wait(2.0)
+        await wire.answer()
+        await wire.wait(0.1)
+        wire.needed = 4.0
+        wire.timer.check_later()
+        await wire.wait(4.0)
+        await wire.answer(0.5)
+        await wire.wait(4.0)
+        assert len(wire.due) == 1
+        await wire.wait(1.0)
+        await wire.answer()
+        await wire.wait(0.1)
+        assert len(wire.due) == 2
+
+    in_time(test, held=True)
+
+
+def test_an_answer_after_the_end_changes_nothing() -> None:
+    async def test(wire: Wire) -> None:
+        await wire.hear(0.02)
+        await wire.wait(2.0)
+        wire.timer.close()
+        await wire.answer()
+        await wire.wait(2.0)
+        assert wire.due == []
+
+    in_time(test, held=True)
 
 
 def test_there_is_no_timer_if_a_stall_changes_nothing() -> None:

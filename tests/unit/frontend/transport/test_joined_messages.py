@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,13 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
 from auricle.frontend.audio import holding
-from auricle.frontend.transport.websocket_protocol import FAILED, JOIN, MOST_FRAMES, take_frames
+from auricle.frontend.transport.websocket_protocol import (
+    FAILED,
+    JOIN,
+    MOST_FRAMES,
+    PING,
+    take_frames,
+)
 from tests.fakes.doors import Door, event_loop_policy
 from tests.waiting import until
 
@@ -38,12 +45,14 @@ class Listener:
         self.bytes_heard = 0
         self.take = asyncio.Event()
         self.take.set()
+        self.ping: Callable[[Callable[[], None]], None]
 
     async def serve(self, websocket: WebSocket) -> None:
         await websocket.accept()
         while True:
             await self.take.wait()
             websocket.scope["state"][JOIN](self.enough)
+            self.ping = websocket.scope["state"][PING]
             message = await websocket.receive()
             if message["type"] != "websocket.receive":
                 self.ended.put_nowait(dict(message))
@@ -108,6 +117,29 @@ async def test_what_is_said_before_a_text_message_or_the_close_comes_before_it(
         ("bytes", first + b"".join(second)), ("text", "end"), ("bytes", first)
     ]  # fmt: skip
     assert ended["code"] == 1000
+
+
+async def test_a_pong_comes_after_what_was_sent_before_it_though_that_is_not_enough() -> None:
+    door, listener, pongs = Door(), Listener(enough=ALL), list[bytes]()
+    async with door.serving(listener.app), connected(door) as client:
+        await client.send("begin")
+        await until(lambda: bool(listener.heard))
+        client.transport.pause_reading()  # the ping is on its way
+        for _ in range(2):
+            listener.ping(lambda: pongs.append(listener.audio))
+        await client.send(b"little")
+        await client.pong(b"other")
+        await client.send("more")
+        await until(lambda: len(listener.heard) == 3)
+        await client.send(b", and later")
+        assert pongs == []
+        client.transport.resume_reading()
+        await until(lambda: len(pongs) == 2)
+        await until(lambda: listener.audio == b"little, and later")
+        await client.pong(b"alive")  # nothing awaits it
+        await client.send("end")
+        await until(lambda: listener.heard[-1] == ("text", "end"))
+    assert pongs == [b"little"] * 2
 
 
 async def test_what_nothing_follows_is_delivered_though_it_is_not_enough(

@@ -144,7 +144,6 @@ class _Session(Channel[Ingest | FeatureIngest]):
         self._begun = beginning
         self._delivery = beginning.delivery
         self._engine = SessionEngine(frontend, self)
-        self._engine.reading.deliver = socket.deliver
         self._idle_seconds = frontend.settings.idle_timeout_seconds
         # Messages are sent in the order in which the tracker records them.
         self._writer = MessageWriter(socket)
