@@ -370,7 +370,7 @@ class WebSocketProtocol(CountedProtocol, WebSocketsSansIOProtocol):
             self.transport.write(pong)
 
     def ping(self, answered: Callable[[], None]) -> None:
-        """Call `answered` once the client's pong has come and its earlier messages are delivered."""
+        """Call `answered` once the client's pong has come, after its earlier messages."""
         if self._messages.state is State.OPEN and not self.transport.is_closing():
             if not self._pings:
                 self._messages.send_ping(_PING)
