@@ -12,7 +12,7 @@ import json
 import shutil
 import subprocess
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import jiwer
@@ -22,7 +22,7 @@ import websockets
 
 from auricle_testing import recordings
 from auricle_testing.faulty_proxy import proxied
-from auricle_testing.server import ROOT, Server, frontend_beside
+from auricle_testing.server import ROOT, Server
 from tests.pcm import resampled_pcm
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
@@ -37,11 +37,8 @@ Told = list[tuple[str, str]]  # kind and text of each event
 
 
 @pytest.fixture(scope="module")
-def url(server: Server) -> Iterator[str]:
-    """A frontend that serves the model names that the frameworks request by default."""
-    names = "--Frontend.model_aliases=[nova-3,nova-3-general,flux-general-en,whisper-1]"
-    with frontend_beside(server, "--Frontend.model_presets=[openai]", names) as frontend:
-        yield frontend.url
+def url(server: Server) -> str:
+    return server.url
 
 
 @pytest.fixture(scope="module")

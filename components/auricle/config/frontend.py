@@ -106,7 +106,6 @@ class LiveSettings(BaseModel):
 
 
 # Services whose clients' model names are known.
-ModelPreset = Literal["openai", "assemblyai"]
 
 
 class DoorSettings(BaseModel):
@@ -115,8 +114,10 @@ class DoorSettings(BaseModel):
     model_aliases: tuple[str, ...] = Field(
         (), description="further model names that clients may use, such as whisper-1"
     )
-    model_presets: tuple[ModelPreset, ...] = Field(
-        (), description="also the names that clients of these services send by default"
+    model_names: Literal["default", "strict"] = Field(
+        "default",
+        description="`default`: the model is also used, with a warning, for the names that SDKs of "
+        "hosted services send by default, such as nova-3; `strict`: these are refused, too",
     )
     cors_origins: tuple[str, ...] = Field(
         (), description="further origins whose web pages may connect; `*` for all"

@@ -49,6 +49,23 @@ NO_TURN_MODEL = (
     "end turns by silence"
 )
 
+# Models that the SDKs of hosted services request by default. Without `gpt-4o-transcribe-diarize`:
+# clients that request it expect speakers.
+DEFAULT_NAMES = frozenset(
+    (
+        # OpenAI
+        *("whisper-1", "gpt-transcribe", "gpt-live-transcribe", "gpt-realtime-whisper"),
+        *("gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-mini-transcribe-2025-12-15"),
+        # Deepgram
+        *("nova-3", "nova-3-general", "nova-2", "nova-2-general"),
+        *("flux-general-en", "flux-general-multi"),
+        # AssemblyAI
+        *("universal-streaming-english", "universal-streaming-multilingual"),
+        *("universal-3-6-pro", "universal-3-6", "universal-3-5-pro"),
+        *("u3-rt-pro", "u3-rt-pro-beta-1", "u3-pro", "whisper-rt"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class Frontend:
@@ -115,11 +132,17 @@ class Frontend:
         """Return a session's chunk length in ms: `wanted`, or the server's."""
         return wanted or self.settings.default_chunk_ms
 
-    def check_model(self, name: str | None) -> None:
-        """Raise UnknownModel unless `name` is served here, or None."""
+    def check_model(self, name: str | None) -> tuple[str, ...]:
+        """Return a warning if another service has the model `name`, which this one replaces.
+
+        Raises UnknownModel for other names that are not served here.
+        """
         check("model", name, MODEL)
-        if name is not None and name not in self.models:
+        if name is None or name in self.models:
+            return ()
+        if self.settings.model_names == "strict" or name not in DEFAULT_NAMES:
             raise UnknownModel(name, self.models)
+        return (f"model {quoted(name)} is not served here; {self.model} has replaced it",)
 
     def check_language(
         self, language: str | None, among: Sequence[str] = (), param: str = "language"
@@ -147,10 +170,10 @@ class Frontend:
 
     def check_options(
         self, model: str | None, words: WordTimes | None, param: str = "word_times"
-    ) -> None:
-        """Raise UnknownModel for `model`, or UnsupportedValue, naming `param`, for `words`."""
-        self.check_model(model)
+    ) -> tuple[str, ...]:
+        """As `check_model`; raises UnsupportedValue, naming `param`, for `words`."""
         self.check_words(words == "aligned", param)
+        return self.check_model(model)
 
     def check_speakers(self, wanted: bool, param: str = "diarize") -> None:
         """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""

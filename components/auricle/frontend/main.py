@@ -6,7 +6,6 @@ import asyncio
 import socket
 from functools import partial
 
-from auricle.config.frontend import ModelPreset
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import with_timeout
 from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
@@ -48,37 +47,10 @@ from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import Tracer
 from auricle.protocol.diagnosis import LoadNow, Parts
 
-# Names of models that programs written for another service ask for by default. No I/O.
-
-# Without `gpt-4o-transcribe-diarize`: clients that request it expect speakers.
-_NAMES: dict[ModelPreset, tuple[str, ...]] = {
-    "openai": (
-        "whisper-1",
-        "gpt-transcribe",
-        "gpt-live-transcribe",
-        "gpt-realtime-whisper",
-        "gpt-4o-transcribe",
-        "gpt-4o-mini-transcribe",
-        "gpt-4o-mini-transcribe-2025-12-15",
-    ),
-    "assemblyai": (
-        "universal-streaming-english",
-        "universal-streaming-multilingual",
-        "universal-3-6-pro",
-        "universal-3-6",
-        "universal-3-5-pro",
-        "u3-rt-pro",
-        "u3-rt-pro-beta-1",
-        "u3-pro",
-        "whisper-rt",
-    ),
-}
-
 
 def served_names(settings: FrontendSettings) -> tuple[str, ...]:
     """Return the names under which clients may ask for the model, its own one first."""
-    preset = (name for preset in settings.model_presets for name in _NAMES[preset])
-    return tuple(dict.fromkeys((settings.model.resolve().name, *settings.model_aliases, *preset)))
+    return tuple(dict.fromkeys((settings.model.resolve().name, *settings.model_aliases)))
 
 
 _LISTEN_SECONDS = 30.0

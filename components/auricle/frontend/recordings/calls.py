@@ -135,7 +135,7 @@ class RecordingCalls:
             self._frontend.stored.upload(client.fairness_key(incoming.host)) as stored,
             closing(await self._received(client, incoming, context, received, stored)) as sent,
         ):
-            self._frontend.check_model(sent.model)
+            warnings = self._frontend.check_model(sent.model)
             self._frontend.check_language(sent.language)
             client.check_size(sent.size, self._settings.max_upload_bytes)
             self._frontend.metrics.bytes("grpc", sent.size)
@@ -162,7 +162,7 @@ class RecordingCalls:
                             segments.append(output)
             finally:
                 self._in_work -= 1
-            await warn(context, (*sent.warnings, *self._wordless(sent), *missing))
+            await warn(context, (*warnings, *sent.warnings, *self._wordless(sent), *missing))
             return sent.answer(segments)
 
     async def _received(

@@ -185,7 +185,7 @@ class DecodedSeconds:
 class Whole:
     """Follows the last segment: the recording's duration, with the time without audio.
 
-    `channels` is their number, if the recording has a `channel`. `warnings` name missing audio.
+    `channels` is their number, if the recording has a `channel`. `warnings` concern all of it.
     """
 
     seconds: float

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -71,3 +71,7 @@ class AudioOptions(ChannelOptions):
     partials: bool = False
     words: WordTimes | None = "grid"
     warnings: tuple[str, ...] = ()
+
+    def with_warnings(self, warnings: tuple[str, ...]) -> Self:
+        """Return the same options with further warnings, which come first."""
+        return replace(self, warnings=(*warnings, *self.warnings))

@@ -8,9 +8,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from auricle.config.settings import FrontendSettings
 from auricle.core.errors import BadRequest
-from auricle.frontend.main import served_names
+from auricle.frontend.frontend import DEFAULT_NAMES
 from auricle.frontend.protocols.assemblyai.options import (
     StreamingOptions,
     TurnSettings,
@@ -57,7 +56,7 @@ def test_options_are_taken() -> None:
 def test_what_frameworks_send_is_taken(given: dict[str, str]) -> None:
     options = parse_options(urlencode(given), 500)
     assert options.warnings == ()
-    assert options.model in served_names(FrontendSettings(model_presets=("assemblyai",)))
+    assert options.model in DEFAULT_NAMES
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ async def test_what_cannot_be_served_is_refused_at_the_handshake() -> None:
         status, body = await refusal(front, f"{PATH}&redact_pii=true")
         assert (status, body["code"]) == (400, "unsupported_value")
         assert body["error"] == "redact_pii is not supported: the model transcribes verbatim"
-        status, body = await refusal(front, f"{PATH}&speech_model=u3-rt-pro")
+        status, body = await refusal(front, f"{PATH}&speech_model=other")
         assert (status, body["code"]) == (404, "model_not_found")
         async with front.connect(PATH):
             await front.processors.opened.acquire()

@@ -236,6 +236,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
+        options = options.with_warnings(frontend.check_model(options.model))
         replies = AssemblyReplies(socket.session, frontend.model, options)
         idle = options.idle_seconds or frontend.settings.idle_timeout_seconds
         adapter = _Streaming(options, replies, idle)

@@ -241,6 +241,7 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
+        options = options.with_warnings(frontend.check_model(options.model))
         replies = FluxReplies(socket.session)
         adapter = _Flux(options, replies, frontend.settings.listen_idle_seconds)
         try:
@@ -249,12 +250,15 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
             numbers[error] = replies.number()
             raise
 
+    def check(query: str) -> None:
+        frontend.check_model(options_of(query).model)
+
     return SocketProtocol(
         "flux",
         serve,
         lambda error: encode(fatal(error, numbers.get(error, 0))),
         SUBPROTOCOLS,
-        check=lambda query: frontend.check_model(options_of(query).model),
+        check=check,
         denial=denial,
     )
 

@@ -183,6 +183,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
+        options = options.with_warnings(frontend.check_model(options.model))
         idle = frontend.settings.listen_idle_seconds
         adapter = _Live(options, socket.session, frontend.model, idle)
         await WebSocketSession(frontend, socket, options, adapter).run()

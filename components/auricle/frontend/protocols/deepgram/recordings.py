@@ -191,7 +191,8 @@ class ListenRecordings(RecordingEndpoint):
         created = datetime.now(UTC)
         # Before a client uploads a body that would be refused.
         options = self._options(query_string(Request(request.scope)))
-        self._frontend.check_model(options.model)
+        warnings = self._frontend.check_model(options.model)
+        options = replace(options, warnings=(*warnings, *options.warnings))
         self._frontend.check_language(options.language)
         async with self._requests.body(request, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)

@@ -148,7 +148,8 @@ class Sequence:
         live, caller = self._frontend.live_sessions, self._caller
         try:
             with live.recorded(self._record):
-                self._frontend.check_model(self._last_request.model)
+                warnings = self._frontend.check_model(self._last_request.model)
+                self._warnings = (*warnings, *self._warnings)
                 self._frontend.check_language(self._options.language)
                 async with live.session(self._record, caller.client, caller.host) as session:
                     with caller.call.admitted():

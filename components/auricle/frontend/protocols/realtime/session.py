@@ -252,7 +252,7 @@ class RealtimeSession(AudioIntake[Ingest]):
     async def _update(self, event: SessionUpdate) -> None:
         config = self._config.updated(event.session)
         wanted = config.audio.input.transcription
-        self._frontend.check_model(wanted.model)
+        warnings = [*self._frontend.check_model(wanted.model), *config.warnings]
         language = "session.audio.input.transcription.language"
         self._frontend.check_language(wanted.spoken, wanted.among, language)
         old, new = self._config.audio.input, config.audio.input
@@ -268,10 +268,8 @@ class RealtimeSession(AudioIntake[Ingest]):
         self._config = config
         if other_audio:
             self._listen_anew()
-        warnings = {"warnings": config.warnings} if config.warnings else {}
-        await self._emit(
-            events.server_event("session.updated", session=self._described(), **warnings)
-        )
+        said = {"warnings": warnings} if warnings else {}
+        await self._emit(events.server_event("session.updated", session=self._described(), **said))
 
     def _described(self) -> dict[str, Any]:
         """Return the configuration in effect, with the server's values as defaults."""

@@ -150,9 +150,10 @@ class StreamingRecognize:
         client leaves."""
         first = _parse_first(await self._first(call))
         wanted = first.options
-        self._frontend.check_options(wanted.model, wanted.words, "custom_configuration")
+        param = "custom_configuration"
+        warnings = self._frontend.check_options(wanted.model, wanted.words, param)
         self._frontend.check_language(wanted.language, param="language_code")
-        await call.warn(wanted.warnings)
+        await call.warn((*warnings, *wanted.warnings))
         await _Session(self._frontend, call, first).run()
 
     async def _first(self, call: LiveCall) -> bytes:

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import ClassVar
 
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
@@ -123,6 +124,15 @@ async def _stream(
         await send(_body(data, more=isinstance(output, RecordingSegment)))
 
 
+async def _with_warnings(outputs: Outputs, warnings: Sequence[str]) -> Outputs:
+    async with aclosing(outputs) as found:
+        async for output in found:
+            if isinstance(output, Whole):
+                yield replace(output, warnings=(*warnings, *output.warnings))
+            else:
+                yield output
+
+
 async def _collect(outputs: Outputs) -> TimedTranscript:
     segments: list[RecordingSegment] = []
     whole = Whole(0.0)
@@ -140,7 +150,7 @@ def _response(transcript: TimedTranscript, request: TranscriptionForm) -> Respon
     match request.response_format:
         case "json":
             body = formats.as_json(transcript) | _scores(transcript, request)
-            told = _in_body([*request.warnings, *transcript.missing])
+            told = _in_body([*request.warnings, *transcript.warnings])
             return JSONResponse(body | told, headers=headers)
         case "verbose_json":
             body = formats.as_verbose_json(transcript, request.task)
@@ -181,7 +191,7 @@ def _warnings(request: TranscriptionForm, transcript: TimedTranscript) -> list[s
     timed = segments if request.wants_words else ()
     return [
         *request.warnings,
-        *transcript.missing,
+        *transcript.warnings,
         *missing_words(segment.words for segment in timed),
         *missing_speakers(segment.speakers for segment in segments),
         *cut_off(segment.translation for segment in segments),
@@ -223,10 +233,11 @@ class TranscriptionRequests(RecordingEndpoint):
             upload = await take_upload(form)
             self._frontend.metrics.bytes("http", upload.size)
             request = parse_as(upload.fields, self.form)
-            self._frontend.check_model(request.model)
+            warnings = self._frontend.check_model(request.model)
             recording = self.recording(upload, request)
             outputs = self.outputs(self._requests.texts(call, recording), request)
-            await call.while_client_stays(_answer(outputs, request, call))
+            answer = _answer(_with_warnings(outputs, warnings), request, call)
+            await call.while_client_stays(answer)
 
     def recording(self, upload: Upload, request: TranscriptionForm) -> Recording:
         """Return the recording to transcribe. Raises BadRequest if that is not possible here."""

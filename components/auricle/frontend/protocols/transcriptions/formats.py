@@ -47,12 +47,12 @@ _LETTERS = string.ascii_uppercase  # more than the speakers of a session: see MO
 class TimedTranscript:
     """The segments with text, in order; `seconds` is the duration of the whole recording.
 
-    `missing` are warnings of missing audio.
+    `warnings` concern the whole recording.
     """
 
     segments: Sequence[RecordingSegment]
     seconds: float
-    missing: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
