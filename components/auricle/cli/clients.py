@@ -30,6 +30,7 @@ class _Options(TypedDict):
     out: Path | None
     words: bool
     speakers: bool
+    max_speakers: int | None
     jobs: int
     force: bool
     translate: str | None
@@ -101,6 +102,11 @@ class _Formats(click.ParamType[tuple["Format", ...]]):
 @click.option("--words", is_flag=True, help="with times and confidence of words (json)")
 @click.option("--speakers", is_flag=True, help="by speaker")
 @click.option(
+    "--max-speakers",
+    type=click.IntRange(min=1),
+    help="with --speakers, how many there are at most",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=4,
@@ -151,6 +157,8 @@ def transcribe(
         raise click.UsageError(
             "--mic has no FILE: give one of them" if sources else "name a FILE, or give --mic"
         )
+    if options["max_speakers"] is not None and not options["speakers"]:
+        raise click.UsageError("--max-speakers needs --speakers")
     if as_json and forms != _DEFAULT:
         raise click.UsageError(f"--json and --format {','.join(forms)}: give one of them")
     formats: tuple[Format, ...] = ("json",) if as_json else forms
@@ -219,6 +227,7 @@ def _transcribe_batch(
         prompt=options["context"],
         words=options["words"],
         speakers=options["speakers"],
+        max_speakers=options["max_speakers"],
         on_damage=options["on_damage"],
     )
     request = BatchRequest(

@@ -119,7 +119,7 @@ class Client:
 # fmt: off
 _SENT = (
     "language", "languages", "context", "chunk_ms", "partials", "endpointing", "words", "diarize",
-    "translate", "terms",
+    "max_speakers", "translate", "terms",
 )
 # fmt: on
 

@@ -27,8 +27,8 @@ class StreamOptions(TypedDict, total=False):
     that the audio comes in real time (default for a microphone): a lost server is detected within
     20 s, and a file or an array is sent at its own speed instead of as fast as possible. Each
     segment is in one of `languages`, at most four. `translate` has the target languages, as ISO
-    639-1 codes; `terms` are words and their translations, by language. `on_sent` is called on the
-    event loop with the seconds of audio sent.
+    639-1 codes; `terms` are words and their translations, by language. With `diarize` there are at
+    most `max_speakers`. `on_sent` is called on the event loop with the seconds of audio sent.
     """
 
     sample_rate: int
@@ -40,6 +40,7 @@ class StreamOptions(TypedDict, total=False):
     endpointing: Endpointing
     words: bool
     diarize: bool
+    max_speakers: int | None
     translate: Sequence[str]
     terms: Mapping[str, Mapping[str, str]]
     live: bool
@@ -50,8 +51,8 @@ class TranscribeOptions(TypedDict, total=False):
     """Options of a recording's transcription, all optional.
 
     `model` is by default the served one. Each segment is in one of `languages`. The answer has
-    `words` with their times, and the text by speaker (`speakers`), if they are requested and the
-    server has a model for them (`Client.capabilities`). With `on_damage`
+    `words` with their times, and the text by speaker (`speakers`, at most `max_speakers`), if they
+    are requested and the server has a model for them (`Client.capabilities`). With `on_damage`
     "keep" a recording that is damaged within is transcribed as far as it can be decoded, with
     warnings; by default it is an error. `timeout_seconds` (an hour) is the deadline of the answer.
     """
@@ -62,5 +63,6 @@ class TranscribeOptions(TypedDict, total=False):
     prompt: str
     words: bool
     speakers: bool
+    max_speakers: int | None
     on_damage: Literal["reject", "keep"]
     timeout_seconds: float

@@ -128,6 +128,8 @@ def _form(options: TranscribeOptions) -> dict[str, str | list[str]]:
         fields["timestamp_granularities[]"] = "word"
     if options.get("speakers"):
         fields["speakers"] = "true"
+    if (most := options.get("max_speakers")) is not None:
+        fields["max_speakers"] = str(most)
     return fields
 
 

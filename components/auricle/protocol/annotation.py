@@ -98,7 +98,7 @@ class DiarizeRequest(msgspec.Struct, frozen=True, tag=True):
     """Processor → diarize worker; answered by `DiarizeReply`.
 
     `pcm` is a segment, 16 kHz mono int16, little-endian. `state` is the state in the reply for the
-    session's previous segment, empty for the first. The session has at most `most_speakers`,
+    session's previous segment, empty for the first. The session has at most `max_speakers`,
     counted from 1. `background` requests yield to live ones.
     """
 
@@ -106,7 +106,7 @@ class DiarizeRequest(msgspec.Struct, frozen=True, tag=True):
     tenant: str
     pcm: bytes
     state: bytes
-    most_speakers: int
+    max_speakers: int
     background: bool = False
     trace: str = ""
 

@@ -100,7 +100,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     `partials`, each segment is decoded once, as a whole. With `commit_early`, text is committed as
     soon as two decodes agree on it. With `logprobs`, finals have the tokens of their text. Later
     events annotate each final with text: `SegmentWords` with `words`, `SegmentSpeakers` with
-    `diarize`. With `grid_words` partials and finals have words at once, with the times of decodes.
+    `diarize`, which finds at most `max_speakers` (None: as many as the processor allows). With
+    `grid_words` partials and finals have words at once, with the times of decodes.
     `translate` has the target languages, ISO 639-1 codes, and `terms` translations of single words,
     by language: `SegmentTranslation`s come between the other events, and the last of each segment
     with text is final. `background` work, such as recordings, yields to live sessions everywhere.
@@ -124,6 +125,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     logprobs: bool = False
     words: bool = False
     diarize: bool = False
+    max_speakers: int | None = None
     grid_words: bool = False
     translate: tuple[str, ...] = ()
     terms: dict[str, dict[str, str]] = {}

@@ -232,6 +232,7 @@ def command(*arguments: str, url: str = "http://127.0.0.1:9") -> Result:
     ("arguments", "said"),
     [
         (["a.wav", "b.wav", "--live"], "--live takes one FILE"),
+        (["a.wav", "--max-speakers", "2"], "--max-speakers needs --speakers"),
         (["a.wav", "--words", "--report", "x.html"], "--report takes one FILE"),
         (["a.wav", "--format", "txt,doc"], "is not a list of different formats of txt, srt"),
         (["a.wav", "--format", "srt", "--json"], "--json and --format srt: give one of them"),

@@ -115,9 +115,9 @@ class Recording:
     Without `endpointing` all audio counts as speech. Without `channel` all channels are mixed.
     With `logprobs` segments have tokens, with `words` their words, with `grid_words` words with
     the times of decodes, with `translate`, an ISO 639-1 code, their translation, with `diarize`
-    their speakers. With `languages` each segment is in one of them, with `to_english` its text is
-    the speech model's translation. With `keep_damaged` a damaged recording is transcribed as far as
-    it can be decoded.
+    their speakers, at most `max_speakers`. With `languages` each segment is in one of them, with
+    `to_english` its text is the speech model's translation. With `keep_damaged` a damaged recording
+    is transcribed as far as it can be decoded.
     """
 
     path: Path
@@ -137,6 +137,7 @@ class Recording:
     to_english: bool = False
     languages: tuple[str, ...] = ()
     diarize: bool = False
+    max_speakers: int | None = None
     keep_damaged: bool = False
 
 
@@ -354,6 +355,7 @@ class RecordingTranscriber:
             translate=() if recording.translate is None else (recording.translate,),
             to_english=recording.to_english,
             diarize=recording.diarize,
+            max_speakers=recording.max_speakers,
         )
         channel = "" if recording.channel is None else f"{recording.channel}."
         named = f"{channel}{part.start}"

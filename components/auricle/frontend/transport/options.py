@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect
 
+from auricle.annotation.speakers.model import MOST_SPEAKERS
 from auricle.audio.decode import MAX_RATE, MIN_RATE
 from auricle.config.frontend import MIN_SILENCE_MS
 from auricle.core.errors import BadRequest, UnsupportedValue
@@ -66,6 +67,7 @@ def one_of(values: Iterable[str]) -> Meta:
 
 SampleRate = Annotated[int, Meta(ge=MIN_RATE, le=MAX_RATE)]  # Hz
 ChunkMs = Annotated[int, Meta(ge=MIN_CHUNK_MS, le=MAX_CHUNK_MS)]
+MaxSpeakers = Annotated[int, Meta(ge=1, le=MOST_SPEAKERS)]
 Context = Annotated[str, text(CONTEXT)]
 Language = Annotated[str, text(LANGUAGE)]
 Model = Annotated[str, text(MODEL)]

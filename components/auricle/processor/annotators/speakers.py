@@ -103,7 +103,7 @@ NOBODY = "nobody_heard"  # why a segment has no speakers
 
 @dataclass(frozen=True)
 class SpeakerRules(AnnotationRules):
-    """A session has `most` speakers."""
+    """A session has at most `most` speakers; it may request fewer."""
 
     most: int
 
@@ -129,7 +129,7 @@ class SessionSpeakers(Annotator):
         """`language` is the one that the prompt forces."""
         super().__init__(opened, rules)
         self._demand = demand
-        self._most = rules.most
+        self._most = min(rules.most, opened.max_speakers or rules.most)
         self._pool = pool
         self._prompt = prompt
         self._language = language
@@ -178,7 +178,7 @@ class SessionSpeakers(Annotator):
             tenant=self._opened.tenant,
             pcm=pcm.astype("<i2", copy=False).tobytes(),
             state=self._state,
-            most_speakers=self._most,
+            max_speakers=self._most,
             background=self._opened.background,
             trace=self._opened.trace,
         )

@@ -84,11 +84,11 @@ class DiarizeWorker(SegmentWorker[SpeakerSegment, Diarized]):
                 f"a segment of {len(request.pcm)} bytes, expected an even number up to "
                 f"{2 * longest} (Common.max_segment_seconds)"
             )
-        if not 1 <= request.most_speakers <= MOST_SPEAKERS:
-            raise BadRequest(f"most_speakers is {request.most_speakers}, not 1 to {MOST_SPEAKERS}")
+        if not 1 <= request.max_speakers <= MOST_SPEAKERS:
+            raise BadRequest(f"max_speakers is {request.max_speakers}, not 1 to {MOST_SPEAKERS}")
         self._model.check(request.state)
         return SpeakerSegment(
-            np.frombuffer(request.pcm, "<i2"), request.state, request.most_speakers
+            np.frombuffer(request.pcm, "<i2"), request.state, request.max_speakers
         )
 
     def _measured(self, batch: Sequence[SpeakerSegment], seconds: float) -> Mapping[str, float]:

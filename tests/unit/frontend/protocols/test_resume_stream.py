@@ -288,6 +288,11 @@ async def test_turns_are_refused_where_there_is_no_model_to_find_them() -> None:
     assert refused.value.param == "endpointing.eagerness"
 
 
+async def test_a_number_of_speakers_needs_speakers() -> None:
+    with pytest.raises(UnsupportedValue, match="max_speakers needs diarize: true"):
+        await House().connection(START | {"max_speakers": 2}, PCM)
+
+
 async def test_cut_after_every_message_it_still_comes_to_its_end() -> None:
     house = House()
     undisturbed = (await house.connection(START, PCM)).events

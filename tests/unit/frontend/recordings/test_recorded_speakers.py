@@ -218,6 +218,18 @@ async def test_one_answer_has_speakers_and_words(asked: list[Recording], form: s
     assert (asked[0].diarize, asked[0].words) == (True, True)
 
 
+async def test_a_request_may_limit_the_speakers(asked: list[Recording]) -> None:
+    front = Front(**ALIGNED)
+    async with asyncio.timeout(60), front.serving():
+        await front.post(response_format="diarized_json", max_speakers="2")
+        unused = (await front.post(max_speakers="2")).json()
+        refused = (await front.post(response_format="diarized_json", max_speakers="17")).json()
+    assert [recording.max_speakers for recording in asked] == [2, 2]
+    assert unused["warnings"] == ["max_speakers has no effect: the answer has no speakers"]
+    assert refused["error"]["param"] == "max_speakers"
+    assert "from 1 to 16" in refused["error"]["message"]
+
+
 @pytest.mark.usefixtures("asked")
 async def test_speakers_without_a_speaker_model_are_refused_by_their_field() -> None:
     front = Front()

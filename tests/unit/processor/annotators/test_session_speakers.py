@@ -106,6 +106,13 @@ def speakers(events: Sequence[SessionEvent]) -> list[SegmentSpeakers]:
     return [event for event in events if isinstance(event, SegmentSpeakers)]
 
 
+@pytest.mark.parametrize(("requested", "most"), [(None, 8), (2, 2), (16, 8)])
+async def test_a_session_may_request_fewer_speakers(requested: int | None, most: int) -> None:
+    diarizer = Diarizer()
+    await Session(diarizer, replace(OPENED, max_speakers=requested)).all_merged(final(0), DONE)
+    assert [request.max_speakers for request in diarizer.asked] == [most]
+
+
 async def test_each_final_is_followed_by_its_speakers_and_done_waits_for_them() -> None:
     told = await Session(Diarizer()).all_merged(final(0), final(1), DONE)
     assert told[-1] == DONE

@@ -116,8 +116,8 @@ async def test_a_full_worker_refuses_and_background_work_fills_half() -> None:
         ({"pcm": b""}, "a segment of 0 bytes"),
         ({"pcm": b"\x00" * 3}, "a segment of 3 bytes"),
         ({"pcm": bytes(2 * 16_000 * 31)}, r"up to 960000 \(Common.max_segment_seconds\)"),
-        ({"most_speakers": 0}, "most_speakers is 0, not 1 to 16"),
-        ({"most_speakers": 17}, "most_speakers is 17"),
+        ({"max_speakers": 0}, "max_speakers is 0, not 1 to 16"),
+        ({"max_speakers": 17}, "max_speakers is 17"),
         ({"state": b"foreign"}, "another speaker model"),
     ],
 )

@@ -153,9 +153,10 @@ export interface SpeechStoppedEvent {
  * detected; of `languages`, at most four, each segment is in one. With `partials` false each
  * segment is decoded once, when it is complete; that costs less, and the text does not depend on
  * load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
- * `diarize` by its `speakers`. Text is translated into the languages `translate`, ISO 639-1 codes,
- * at most four; `terms` are words and their translations, by language. `resume` continues an
- * earlier session, whose `start` had the same other fields.
+ * `diarize` by its `speakers`, of whom there are at most `max_speakers`. Text is translated into
+ * the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+ * translations, by language. `resume` continues an earlier session, whose `start` had the same
+ * other fields.
  */
 export interface StartMessage {
   type: "start";
@@ -170,6 +171,7 @@ export interface StartMessage {
   endpointing?: StreamEndpointing;
   words?: boolean;
   diarize?: boolean;
+  max_speakers?: number | null;
   translate?: readonly string[];
   terms?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   resume?: Resume | null;

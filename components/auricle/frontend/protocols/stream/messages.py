@@ -16,7 +16,14 @@ from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.config.frontend import PreRollMs, SilenceMs, SpeechThreshold
 from auricle.frontend.audio.turn_detection import WAITS
-from auricle.frontend.transport.options import ChunkMs, Context, Language, SampleRate, one_of
+from auricle.frontend.transport.options import (
+    ChunkMs,
+    Context,
+    Language,
+    MaxSpeakers,
+    SampleRate,
+    one_of,
+)
 from auricle.frontend.transport.transcription_options import MOST_AMONG
 from auricle.protocol.stream import Reply, Resumable, Resume
 
@@ -47,9 +54,10 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     detected; of `languages`, at most four, each segment is in one. With `partials` false each
     segment is decoded once, when it is complete; that costs less, and the text does not depend on
     load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
-    `diarize` by its `speakers`. Text is translated into the languages `translate`, ISO 639-1 codes,
-    at most four; `terms` are words and their translations, by language. `resume` continues an
-    earlier session, whose `start` had the same other fields.
+    `diarize` by its `speakers`, of whom there are at most `max_speakers`. Text is translated into
+    the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+    translations, by language. `resume` continues an earlier session, whose `start` had the same
+    other fields.
     """
 
     sample_rate: SampleRate
@@ -63,6 +71,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True
     endpointing: StreamEndpointing = StreamEndpointing()
     words: bool = False
     diarize: bool = False
+    max_speakers: MaxSpeakers | None = None
     translate: tuple[str, ...] = ()
     terms: dict[str, dict[str, str]] = {}
     resume: Resume | None = None

@@ -191,6 +191,7 @@ def begin(
         trace=socket.trace,
         words=start.words,
         diarize=start.diarize,
+        max_speakers=start.max_speakers,
         translate=start.translate,
         terms=start.terms,
         admission=socket.session,
@@ -218,6 +219,8 @@ def _check_annotations(frontend: Frontend, start: Start) -> None:
     """Raise UnsupportedValue if an option needs a model that this deployment does not have."""
     frontend.check_words(start.words)
     frontend.check_speakers(start.diarize)
+    if start.max_speakers is not None and not start.diarize:
+        raise UnsupportedValue("max_speakers needs diarize: true", "max_speakers")
     frontend.check_translator(start.translate)
     frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
 

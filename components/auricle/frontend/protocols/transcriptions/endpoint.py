@@ -256,6 +256,7 @@ class TranscriptionRequests(RecordingEndpoint):
             logprobs=request.needs_logprobs,
             words=request.wants_words or divided,
             diarize=request.wants_speakers,
+            max_speakers=request.max_speakers,
             keep_damaged=request.on_damage == "keep",
         )
 

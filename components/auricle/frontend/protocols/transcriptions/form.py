@@ -14,7 +14,7 @@ from auricle.config.settings import FrontendSettings
 from auricle.core.errors import UnsupportedValue
 from auricle.core.sanitize import escaped
 from auricle.frontend.audio.endpointing import EndpointingOptions, ServerVadFields
-from auricle.frontend.transport.options import LENIENT_SWITCHES, Model, read
+from auricle.frontend.transport.options import LENIENT_SWITCHES, MaxSpeakers, Model, read
 from auricle.frontend.transport.transcription_options import TranscriptionOptions
 
 ResponseFormat = Literal["json", "text", "verbose_json", "diarized_json", "srt", "vtt"]
@@ -60,6 +60,7 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
     stream: bool = False
     timestamp_granularities: tuple[Literal["segment", "word"], ...] = ()
     speakers: bool = False
+    max_speakers: MaxSpeakers | None = None
     max_line_characters: Annotated[int, Meta(ge=10, le=500)] | None = None
     chunking_strategy: ChunkingStrategy = ChunkingStrategy()
     stream_include_usage: bool | None = None
@@ -126,6 +127,8 @@ class TranscriptionForm(TranscriptionOptions, frozen=True, kw_only=True):
             found.append("response_format has no effect: a stream of chunks has no speakers")
         if self.speakers and not self.wants_speakers:
             found.append("speakers has no effect: they come with verbose_json and diarized_json")
+        if self.max_speakers is not None and not self.wants_speakers:
+            found.append("max_speakers has no effect: the answer has no speakers")
         if self.max_line_characters is not None and not self.wants_words:
             found.append("max_line_characters has no effect: only srt and vtt have lines")
         if self.stream_continuous_usage_stats:

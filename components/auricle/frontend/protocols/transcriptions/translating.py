@@ -126,6 +126,7 @@ _DESCRIPTIONS = {
     "stream": "server-sent events as text becomes known",
     "timestamp_granularities": "with verbose_json and diarized_json",
     "speakers": "with verbose_json: the text by speaker as well, where there is a speaker model",
+    "max_speakers": "with speakers: others count as the most similar one",
     "max_line_characters": "with srt and vtt: a subtitle is a line of whole words",
     "chunking_strategy": "`auto`, `none`, or an object with type `server_vad`",
     "stream_include_usage": (
