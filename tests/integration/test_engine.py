@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -90,18 +89,6 @@ def drafts(tokens: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
         "continues after the end": (*tokens[:-1], *tokens[3:8]),
         "nonsense": tuple(reversed(tokens[:-1])),
     }
-
-
-def test_what_vllm_has_resolved_is_one_line() -> None:
-    from auricle.workers.pd.vllm.device_worker import described
-
-    layers = SimpleNamespace(backend=SimpleNamespace(get_name=lambda: "TRITON_ATTN"))
-    passes = SimpleNamespace(
-        cudagraph_mode=SimpleNamespace(name="FULL"), cudagraph_capture_sizes=[1, 8, 1024]
-    )
-    config = SimpleNamespace(compilation_config=passes)
-    said = "attention by TRITON_ATTN; CUDA graphs: FULL up to 1024 tokens"
-    assert described([[layers, layers]], config) == said
 
 
 @pytest.mark.parametrize("name", recordings.NAMES)

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,18 @@ async def test_an_engine_whose_device_fails_for_good_ends_at_once(
             await asyncio.to_thread(process.wait, TIDY_SECONDS)
         with pytest.raises(ProcessFailed, match="has ended"):
             await engine.answers()
+
+
+def test_what_vllm_has_resolved_is_one_line() -> None:
+    from auricle.workers.pd.vllm.device_worker import described
+
+    layers = SimpleNamespace(backend=SimpleNamespace(get_name=lambda: "TRITON_ATTN"))
+    passes = SimpleNamespace(
+        cudagraph_mode=SimpleNamespace(name="FULL"), cudagraph_capture_sizes=[1, 8, 1024]
+    )
+    config = SimpleNamespace(compilation_config=passes)
+    said = "attention by TRITON_ATTN; CUDA graphs: FULL up to 1024 tokens"
+    assert described([[layers, layers]], config) == said
 
 
 def options(passes: PassOptions, **others: Any) -> EngineOptions:
