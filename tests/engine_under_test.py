@@ -19,6 +19,6 @@ CAPABILITIES: EngineCapabilities = engine_kind(ENGINE).capabilities(_SETTINGS)
 needs_kv_events = pytest.mark.skipif(
     not CAPABILITIES.kv_events, reason=f"the engine {ENGINE} declares no KV events"
 )
-of_vllms_process = pytest.mark.skipif(
-    ENGINE != "vllm", reason=f"of the process of vLLM's engine; this is {ENGINE}"
+of_an_engines_process = pytest.mark.skipif(
+    ENGINE == "transformers", reason="transformers runs in the worker's own process"
 )

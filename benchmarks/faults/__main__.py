@@ -1,7 +1,7 @@
 """Known audio through every kind of fault, over real processes.
 
     python -m benchmarks.faults --out FILE [--quick] [--seed N] [--only KIND …] [--count N]
-                                [--lanes N] [--config FILE]
+                                [--lanes N] [--config FILE] [--engine NAME]
                                 [--audio FILE …] [--resume]
 
 Starts a graph with two of each process, transcribes each recording undisturbed, and then injects
@@ -13,18 +13,20 @@ lost or doubled, a session failed, or something was left behind. `--quick` takes
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from auricle.config.devices import EngineName
 from benchmarks.faults import leftovers
 from benchmarks.faults.disk import mountable, temporary
 from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running
 from benchmarks.faults.kinds import DISK, KINDS
-from benchmarks.faults.plan import CONFIG, LANES, Fault, planned
+from benchmarks.faults.plan import CONFIG, ENGINE, LANES, Fault, planned
 from benchmarks.faults.run import Run
 from benchmarks.harness import (
     Journal,
@@ -51,12 +53,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="number of faults; by default as planned")
     parser.add_argument("--lanes", type=int, default=LANES, help="concurrent sessions")
     parser.add_argument("--config", default=CONFIG, help="settings of the graph")
+    parser.add_argument("--engine", choices=get_args(EngineName), default=ENGINE)
     parser.add_argument("--audio", metavar="FILE", nargs="+", default=[], help="recordings")
     parser.add_argument("--resume", action="store_true", help="continue FILE")
     chosen = parser.parse_args()
     end_with_signals()
     only, quick = chosen.kinds or [], chosen.size == "quick"
-    names = ("seed", "count", "lanes", "config", "audio")
+    names = ("seed", "count", "lanes", "config", "engine", "audio")
     arguments = {"only": only, "quick": quick} | {name: getattr(chosen, name) for name in names}
     plan = planned(chosen.seed, quick=quick, only=only, count=chosen.count, audio=chosen.audio)
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
@@ -73,7 +76,7 @@ def main() -> None:
         journal.begin()
         journal.add({"type": "run", "arguments": arguments, "environment": environment()})
     if plan:
-        _run(plan, chosen.lanes, chosen.config, journal)
+        _run(plan, chosen, journal)
     measured = figures(journal.rows())
     show(measured)
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
@@ -91,7 +94,7 @@ def _done(journal: Journal, arguments: dict[str, Any]) -> set[int]:
     return {row["number"] for row in rows if row["type"] == "fault"}
 
 
-def _run(plan: Sequence[Fault], lanes: int, config: str, journal: Journal) -> None:
+def _run(plan: Sequence[Fault], chosen: argparse.Namespace, journal: Journal) -> None:
     before, left = leftovers.shared_memory(), []
 
     def record(row: Row) -> None:
@@ -101,9 +104,9 @@ def _run(plan: Sequence[Fault], lanes: int, config: str, journal: Journal) -> No
     log: list[str] = []
     with temporary() as folder:
         try:
-            with running(folder, config) as graph:
+            with running(folder, chosen.config, chosen.engine) as graph:
                 log = graph.server.log
-                asyncio.run(_faults(graph, lanes, plan, record))
+                asyncio.run(_faults(graph, chosen.lanes, plan, record))
                 left += leftovers.held(graph)
         except AssertionError as error:
             if not log:

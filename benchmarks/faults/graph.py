@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from auricle.config.devices import EngineName
 from auricle_testing.call_sockets import Sockets
 from auricle_testing.discovery_records import Records
 from auricle_testing.faulty_proxy import Proxy, UnixProxy
@@ -83,11 +84,11 @@ class Graph:
 
 
 @contextlib.contextmanager
-def running(folder: Path, config: str) -> Iterator[Graph]:
-    """Start the graph with the settings in `config`; fails if a process or a discovery record of
-    it is left when it has ended.
+def running(folder: Path, config: str, engine: EngineName) -> Iterator[Graph]:
+    """Start the graph with the settings in `config` and this engine.
 
-    All files of it lie below `folder`.
+    Fails if a process or a discovery record of it is left when it has ended. All files of it lie
+    below `folder`.
     """
     temporary, discovery = folder / "tmp", folder / "discovery"
     temporary.mkdir()
@@ -101,6 +102,7 @@ def running(folder: Path, config: str) -> Iterator[Graph]:
         with serving(
             *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
             f"--Common.nats_server={nats.address}",
+            f"--PdWorker.engine={engine}",
             "--Common.load_report_seconds=0.5",
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",

@@ -12,7 +12,7 @@ import httpx
 import psutil
 
 from auricle_testing.faulty_proxy import Proxy, UnixProxy
-from auricle_testing.replicas import InUse
+from auricle_testing.replicas import InUse, engine_of
 from auricle_testing.server import READY_SECONDS, free_port
 from benchmarks.faults import disk, hooks, limits
 from benchmarks.faults.door import Door
@@ -113,11 +113,7 @@ class Injection:
         return self._victim
 
     async def _engine(self) -> psutil.Process:
-        victim = await self._of_target()
-        for process in victim.children(recursive=True):
-            if "EngineCore" in " ".join([process.name(), *process.cmdline()]):
-                return process
-        raise LookupError(f"process {victim.pid} has no EngineCore")
+        return engine_of(await self._of_target())
 
     async def _kill(self) -> None:
         (await self._of_target()).kill()

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
+from auricle_testing.replicas import is_engine
 from auricle_testing.server import AS_DELIVERED, ROOT, Server, free_port, serving
 from auricle_testing.services import Nats
 from benchmarks.hostile.attackers.wire import Port, Target
@@ -184,14 +185,14 @@ def _held(processes: list[psutil.Process]) -> Held:
 def ports_inside(server: Server) -> tuple[Port, ...]:
     """Every TCP port of the graph that accepts connections, except the frontend's own.
 
-    vLLM's engine accepts none: `workers/pd/vllm/process.py`.
+    Engines accept none: `auricle/process/engine_process.py`.
     """
     public = httpx.URL(server.url).port
     systems = set(server.system_ports.values())
     found = {}
     for process in server.processes():
         with contextlib.suppress(psutil.Error):
-            if "EngineCore" in process.name():
+            if is_engine(process):
                 continue
             for one in process.net_connections("tcp"):
                 if one.status == psutil.CONN_LISTEN and one.laddr.port != public:

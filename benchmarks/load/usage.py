@@ -60,6 +60,7 @@ def process_name(process: psutil.Process) -> str:
     joined = " ".join([process.name(), *command])
     for part, name in (
         ("EngineCore", "vLLM engine"),
+        ("SGLang::Engine", "SGLang engine"),
         ("VLLM::Worker", "vLLM engine worker"),
         ("resource_tracker", "resource tracker"),
         ("forkserver", "forkserver"),

@@ -1,4 +1,4 @@
-"""The replicas of a component, and which of them is in use."""
+"""The replicas of a component, which of them is in use, and the process of its engine."""
 
 from __future__ import annotations
 
@@ -16,6 +16,24 @@ _USED = {
     "PdWorker": "auricle_pd_worker_decodes_total",
     "Processor": "auricle_processor_sessions",
 }
+# In the titles of the processes of vLLM and SGLang.
+_ENGINES = ("EngineCore", "SGLang")
+
+
+def is_engine(process: psutil.Process) -> bool:
+    """Whether it is the process of an engine. False if it has just ended."""
+    with contextlib.suppress(psutil.Error):
+        title = " ".join([process.name(), *process.cmdline()])
+        return any(name in title for name in _ENGINES)
+    return False
+
+
+def engine_of(worker: psutil.Process) -> psutil.Process:
+    """The process of a worker's engine. Raises LookupError if there is none."""
+    for process in worker.children(recursive=True):
+        if is_engine(process):
+            return process
+    raise LookupError(f"process {worker.pid} has no process of an engine")
 
 
 def replicas(server: Server, component: str) -> dict[int, psutil.Process]:

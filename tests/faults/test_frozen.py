@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 
 import psutil
 import pytest
 
 from auricle_testing.launcher import Launcher
-from auricle_testing.replicas import InUse
+from auricle_testing.replicas import InUse, engine_of
 from auricle_testing.server import READY_SECONDS, Server, eventually
 from auricle_testing.transcripts import heard
-from tests.engine_under_test import of_vllms_process
+from tests.engine_under_test import of_an_engines_process
 from tests.faults.freezing import freeze
 from tests.faults.sessions import check_words, spoken, until
 
@@ -74,17 +73,15 @@ async def test_a_session_leaves_a_processor_that_is_frozen(
     await eventually(lambda: not victim.is_running(), seconds=60)
 
 
-@of_vllms_process
-async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: str) -> None:
+@of_an_engines_process
+async def test_a_session_outlives_its_engine(disturbed: Server, undisturbed: str) -> None:
     """Only the engine is killed, as by the OOM killer; its PD worker reports that and ends."""
     await two_each(disturbed, "PdWorker")
     logged = len(disturbed.log)
     one = Spoken(disturbed, "PdWorker")
     await until(one.at_half, one.session)
     victim = one.replica("PdWorker")
-    engines = [p for p in victim.children(recursive=True) if "EngineCore" in _name(p)]
-    assert len(engines) == 1
-    engines[0].kill()
+    engine_of(victim).kill()
     check_words(undisturbed, heard(await one.session))
     await eventually(lambda: not victim.is_running(), seconds=60)
     last_words = re.compile(r"auricle: \S+ died: .*[Ee]ngine")
@@ -95,9 +92,3 @@ async def test_a_session_outlives_vllms_engine(disturbed: Server, undisturbed: s
 def said(server: Server, since: int) -> str:
     """The log since then; a process may still be writing its last lines."""
     return "\n".join(server.log[since:])
-
-
-def _name(process: psutil.Process) -> str:
-    with contextlib.suppress(psutil.Error):  # it has just ended
-        return " ".join([process.name(), *process.cmdline()])
-    return ""

@@ -14,6 +14,11 @@ import time
 from types import FrameType
 from typing import Any
 
+_ENGINES = {
+    "vllm": "VllmEngine",
+    "sglang": "SglangEngine",
+    "transformers": "TransformersEngine",
+}
 _FOLDER = os.environ.get("AURICLE_FAULTS", "")
 
 
@@ -54,8 +59,9 @@ def _fail_jobs() -> None:
 
     if (encoder := sys.modules.get("auricle.workers.encode.encoder")) is not None:
         encoder.Encoder.attend = encoder.Encoder.convolve = encode
-    if (engine := sys.modules.get("auricle.workers.pd.vllm.engine")) is not None:
-        engine.VllmEngine.generate = generate
+    for kind, name in _ENGINES.items():
+        if (engine := sys.modules.get(f"auricle.workers.pd.{kind}.engine")) is not None:
+            getattr(engine, name).generate = generate
 
 
 if _FOLDER:
