@@ -1,10 +1,12 @@
-"""KV reuse in the PD worker, by block size, and with a KV cache that is too small.
+"""KV reuse in the PD worker: by block size, with a KV cache that is too small, and by engine.
 
     python -m benchmarks.kv_reuse
 
-Many live sessions take turns on one vLLM engine with models/demo, each decoding its 30 s segments
-every 640 ms. `hit rate` is the share of reusable prompt tokens found in the KV cache: tokens that
-an earlier decode of the segment computed and that have not changed since.
+Live sessions take turns on one engine with models/demo, each decoding its 30 s segments every
+640 ms; engines are compared in one segment of 60 s, and with models/demo-translate and a text that
+grows word by word after four other texts. `hit rate` is the share of reusable prompt
+tokens found in the KV cache: tokens that an earlier decode of the segment computed and that have
+not changed since.
 """
 
 from __future__ import annotations
@@ -13,35 +15,44 @@ import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.geometry import Geometry
 from auricle.checkpoints.prompt import PromptFormat
+from auricle.checkpoints.text_model import open_text_model
+from auricle.config.devices import EngineName, TextEngineName
+from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
 from auricle.embeddings.slots import SlotRef
-from auricle.workers.pd.engine import GenerateRequest
-from auricle.workers.pd.vllm.engine import VllmEngine
-from auricle.workers.pd.vllm.options import EngineOptions
+from auricle.protocol.annotation import TranslateRequest
+from auricle.workers.pd.engine import Engine, GenerateRequest
+from auricle.workers.pd.engine_start import engine_kind, text_kind
+from auricle_testing import recordings
 from auricle_testing.server import ROOT
-from benchmarks.harness import Benchmark, main
+from benchmarks.harness import Benchmark, LeftOut, main
 
-_MODEL = ROOT / "models/demo"
+if TYPE_CHECKING:
+    from auricle.workers.translate.prompt import TranslatorPrompt
+
+_MODEL, _TRANSLATOR = ROOT / "models/demo", ROOT / "models/demo-translate"
 _CHUNK_FRAMES, _SEGMENT_FRAMES, _WINDOW_FRAMES = 64, 3_000, 800
 _TOKENS_PER_SECOND, _ROLLBACK = 2.5, 5
-_SLOTS = 5  # per session: windows of a segment, and the growing one
+_LONG_SEGMENT_FRAMES = 6_000
 _SCARCE = 1.2
 _TENANT = "benchmark"
 
 
 @dataclass
 class LiveSession:
-    """A session: its slots of the slab, and the length of its segment (mel frames)."""
+    """A session, and the length of its segment so far (mel frames)."""
 
     number: int
     frames: int
@@ -63,10 +74,16 @@ class Bench:
     """An engine and the sessions that use it."""
 
     def __init__(
-        self, engine: VllmEngine, slab: HostSlab, geometry: Geometry, prompt: PromptFormat
+        self,
+        engine: Engine,
+        slab: HostSlab,
+        geometry: Geometry,
+        prompt: PromptFormat,
+        segment_frames: int,
     ) -> None:
         self._engine, self._slab = engine, slab
         self._geometry, self._prompt = geometry, prompt
+        self._segment_frames = segment_frames
         self._noise = np.random.default_rng(0)
         self._generations: dict[int, int] = {}
         self._requests = 0
@@ -74,7 +91,7 @@ class Bench:
     async def step(self, session: LiveSession, total: Total) -> None:
         """Run the session's next decode."""
         session.frames += _CHUNK_FRAMES
-        if session.frames > _SEGMENT_FRAMES:
+        if session.frames > self._segment_frames:
             session.frames, session.decoded_frames = _CHUNK_FRAMES, 0
             session.segment += 1
         windows = self._windows(session)
@@ -82,12 +99,14 @@ class Bench:
         said = int(session.frames / 100 * _TOKENS_PER_SECOND)
         tail = (*self._prompt.tail("English"), *[head[0]] * max(0, said - _ROLLBACK))
         finished = session.frames // _WINDOW_FRAMES
+        limited = self._engine.capabilities.limited_reuse
         self._requests += 1
         began = time.perf_counter()
         decoded = await self._engine.generate(
             GenerateRequest(
                 f"r{self._requests}", head, windows, tail, self._prompt.stop_tokens,
-                _ROLLBACK + 2, priority=1, tenant=_TENANT, reusable_windows=finished,
+                _ROLLBACK + 2, priority=1, tenant=_TENANT,
+                reusable_windows=finished if limited else None,
             )
         )  # fmt: skip
         total.seconds.append(time.perf_counter() - began)
@@ -105,7 +124,8 @@ class Bench:
             # The content of a key: session, segment, window, and its length so far.
             content = f"{session.number:08x}{session.segment:08x}{index:08x}{frames:08x}"
             key = content + tenant_mark(_TENANT)
-            placed.append(self._put(session.number * _SLOTS + index, key, frames))
+            slot = session.number * _slots(self._segment_frames) + index
+            placed.append(self._put(slot, key, frames))
         return placed
 
     def _put(self, slot: int, key: str, frames: int) -> SlotRef:
@@ -121,17 +141,21 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(sessions: int, options: EngineOptions) -> AsyncIterator[Bench]:
+async def bench(
+    sessions: int, settings: PdWorkerSettings, segment_frames: int = _SEGMENT_FRAMES
+) -> AsyncIterator[Bench]:
     """Yield engine and slab, and close them afterwards."""
+    kind = engine_kind(settings.engine)
+    kind.begin(settings)
     checkpoint = open_checkpoint(_MODEL)
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)
-    slab = HostSlab.create_shared(layout, sessions * _SLOTS)
+    slab = HostSlab.create_shared(layout, sessions * _slots(segment_frames))
     prompt = PromptFormat(checkpoint)
-    engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
+    engine = await asyncio.to_thread(kind.start, settings, checkpoint, slab, prompt.audio_token, "")
     slab.unlink()
     try:
-        yield Bench(engine, slab, geometry, prompt)
+        yield Bench(engine, slab, geometry, prompt, segment_frames)
     finally:
         await engine.close()
 
@@ -167,19 +191,23 @@ def _start(session: int, sessions: int) -> int:
     return session * _SEGMENT_FRAMES // sessions // _CHUNK_FRAMES * _CHUNK_FRAMES
 
 
-def _options(**changes: object) -> EngineOptions:
-    base = EngineOptions(
-        model=str(_MODEL), dtype="float32", max_model_len=1024, max_num_seqs=16, block_size=32,
-        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1,
+def _slots(segment_frames: int) -> int:
+    """Return a session's slots of the slab: the windows of a segment, and the growing one."""
+    return segment_frames // _WINDOW_FRAMES + 2
+
+
+def _settings(**changes: Any) -> PdWorkerSettings:
+    return PdWorkerSettings(
+        model=_MODEL, dtype="float32", max_model_len=1024, max_requests=16, threads=1,
+        draft_tokens=0, **{"block_size": 32} | changes,
     )  # fmt: skip
-    return replace(base, **changes)  # type: ignore[arg-type]
 
 
 async def block_sizes(rounds: int) -> None:
     """Measure one session with a sufficient KV cache, by block size."""
     medians: dict[int, float] = {}
     for size in (32, 64, 128):
-        async with bench(1, _options(block_size=size)) as subject:
+        async with bench(1, _settings(block_size=size)) as subject:
             await run(subject, 1, 5)
             total = await run(subject, 1, rounds)
         medians[size] = statistics.median(total.seconds)
@@ -196,8 +224,8 @@ async def scarce(sessions: int, rounds: int, block_size: int) -> None:
     useful = _useful_blocks(sessions, block_size)
     for limit_reuse in (False, True):
         blocks = int(useful * _SCARCE) + 1  # vLLM keeps one for itself
-        options = _options(kv_blocks=blocks, limit_reuse=limit_reuse, block_size=block_size)
-        async with bench(sessions, options) as subject:
+        settings = _settings(kv_blocks=blocks, limit_reuse=limit_reuse, block_size=block_size)
+        async with bench(sessions, settings) as subject:
             total = await run(subject, sessions, rounds)
         print(
             f"{sessions} sessions, {blocks} blocks, "
@@ -205,6 +233,79 @@ async def scarce(sessions: int, rounds: int, block_size: int) -> None:
             f"hit rate {total.cached / total.reusable:.3f}",
             flush=True,
         )
+
+
+async def engines(rounds: int) -> None:
+    """Measure one session with one long segment and a sufficient KV cache, by engine.
+
+    Raises LeftOut without SGLang.
+    """
+    _need_sglang()
+    names: tuple[EngineName, ...] = ("vllm", "sglang")
+    found: dict[str, int] = {}
+    for name in names:
+        async with bench(1, _settings(engine=name), _LONG_SEGMENT_FRAMES) as subject:
+            total = await run(subject, 1, rounds)
+        found[name] = total.cached
+        print(
+            f"{name}: {total.cached} of {total.prompt} prompt tokens found "
+            f"({total.cached / total.prompt:.3f}), hit rate {total.cached / total.reusable:.3f}",
+            flush=True,
+        )
+    _compare(found)
+
+
+async def translations() -> None:
+    """Measure growing texts behind previous sentences, by engine. Raises LeftOut without SGLang."""
+    _need_sglang()
+    # SGLang's process imports this module first, and must prepare the import of transformers.
+    from auricle.workers.translate.prompt import TranslatorPrompt
+
+    names: tuple[TextEngineName, ...] = ("vllm", "sglang")
+    model = open_text_model(_TRANSLATOR)
+    prompt = TranslatorPrompt(model)
+    found: dict[str, int] = {}
+    for name in names:
+        settings = TranslateWorkerSettings(
+            engine=name, translate_model=_TRANSLATOR, dtype="float32", max_model_len=1024, threads=1
+        )
+        engine = await asyncio.to_thread(text_kind(name).start, settings, model)
+        total = 0
+        try:
+            for tokens in _growing(prompt):
+                decoded = await engine.generate(
+                    GenerateRequest(
+                        f"r{total}", tokens, (), (), prompt.stop_tokens, 8,
+                        priority=1, tenant=_TENANT, reusable_windows=None,
+                    )
+                )  # fmt: skip
+                total += decoded.prompt_tokens
+                found[name] = found.get(name, 0) + decoded.cached_tokens
+        finally:
+            await engine.close()
+        print(f"{name}: {found[name]} of {total} prompt tokens of translations found", flush=True)
+    _compare(found)
+
+
+def _growing(prompt: TranslatorPrompt) -> Iterator[tuple[int, ...]]:
+    """Yield prompts for the last recording's text, word by word, after the other texts."""
+    *before, last = map(recordings.words, recordings.NAMES)
+    said = last.split()
+    for count in range(1, len(said) + 1):
+        source = " ".join(said[:count])
+        context = tuple((text, text) for text in before)
+        request = TranslateRequest("s", _TENANT, "en", "es", source, context)
+        yield prompt.build(request, len(context)).tokens
+
+
+def _compare(found: dict[str, int]) -> None:
+    if found["vllm"]:  # too few rounds fill no block
+        print(f"SGLang ÷ vLLM: {found['sglang'] / found['vllm']:.3f}", flush=True)
+
+
+def _need_sglang() -> None:
+    if find_spec("sglang") is None:
+        raise LeftOut("SGLang is not installed: install requirements/sglang-cpu.txt")
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,6 +318,8 @@ BENCHMARK = Benchmark(
     parts={
         "block_sizes": lambda run: asyncio.run(block_sizes(run.arguments.rounds)),
         "scarce": lambda run: asyncio.run(scarce(run.arguments.sessions, run.arguments.rounds, 32)),
+        "engines": lambda run: asyncio.run(engines(run.arguments.rounds)),
+        "translations": lambda run: asyncio.run(translations()),
     },
     arguments=_arguments,
     sizes=(),
