@@ -13,7 +13,7 @@ GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/whisper.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 # TARGET=light is an environment without vLLM, and TARGET=sglang-cpu or sglang-gpu one with SGLang instead.
-OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)$(if $(filter sglang-%,$(TARGET)),--PdWorker.engine=sglang)
+OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)$(if $(filter sglang-%,$(TARGET)),--PdWorker.engine=sglang --TranslateWorker.engine=sglang)
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
 # Who speaks to it besides espeak-ng's set of voices: all of models/training/sources that speak these, or SOURCES.
@@ -73,7 +73,7 @@ $(CHROMIUM)/.installed: components/auricle_testing/chromium/package-lock.json
 
 # Whether every published measurement still runs: each in its shortest form, with a deadline.
 # For a night: about an hour on two cores; its figures say nothing.
-bench-smoke: setup-dev bench-env
+bench-smoke: setup-dev $(VENV)/.installed-sglang bench-env
 	$(BIN)/python -m benchmarks.smoke
 
 # More than 5,000 cases of hostile input beside a witness: nothing crashes, hangs or changes its words.
@@ -130,9 +130,9 @@ ENGINE ?= transformers
 test-graph: setup-dev $(if $(filter sglang,$(ENGINE)),$(VENV)/.installed-sglang) agents-env $(if $(shell command -v npm),chromium-env)
 	AURICLE_TEST_ENGINE=$(ENGINE) $(BIN)/pytest -n 2 tests/graph tests/integration/observed benchmarks/tests/graph
 
-# SGLang in short: the tests that it shares with transformers, and a graph.
+# SGLang in short: the tests that it shares with other engines, and a graph.
 test-sglang: $(VENV)/.installed-sglang
-	$(BIN)/pytest -k sglang tests/integration/test_engine_contract.py tests/integration/test_sglang_graph.py
+	$(BIN)/pytest -k sglang tests/integration/test_engine_contract.py tests/integration/test_sglang_graph.py tests/integration/test_translate_worker.py
 
 # What failed in the last of these two, once more and alone: up to three races do not stop CI, but
 # they are named, and each is a defect of the test or of the server.

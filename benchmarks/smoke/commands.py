@@ -65,7 +65,14 @@ SHORT = (
             "python -m benchmarks.architectures --out build/architectures.json",
         ),
     ),
-    Short("benchmarks.kv_reuse --rounds 3", 300, ("python -m benchmarks.kv_reuse",)),
+    Short(
+        "benchmarks.kv_reuse --rounds 3",
+        600,
+        (
+            "python -m benchmarks.kv_reuse",
+            "python -m benchmarks.kv_reuse --only engines translations",
+        ),
+    ),
     Short(
         "benchmarks.gpu --device cpu --quick --again --out {out}/gpu.json",
         600,
@@ -275,6 +282,15 @@ SHORT = (
         "benchmarks.faults --quick --count 4 --out {out}/faults.jsonl",
         600,
         ("python -m benchmarks.faults --out build/faults.jsonl [--quick]",),
+    ),
+    Short(
+        "benchmarks.faults --quick --engine sglang --only kill-engine --count 1 "
+        "--out {out}/faults-sglang.jsonl",
+        600,
+        (
+            "python -m benchmarks.faults --out build/faults-sglang.jsonl --engine sglang --only "
+            "kill-pd-worker kill-engine freeze-pd-worker freeze-engine scribble-landed --count 10",
+        ),
     ),
     Short(
         "benchmarks.before HEAD --pairs 1 --sessions 1 --seconds 30 --out {out}/before.json",

@@ -114,12 +114,12 @@ def pool_targets(path: Path | None, listed: Sequence[str]) -> tuple[str, ...] | 
         return ()
 
 
-def check_positions(config: dict[str, Any], max_model_len: int) -> None:
-    """Raise SettingsError if prompts may be longer than the model's context."""
+def check_positions(config: Mapping[str, Any], max_model_len: int, component: str) -> None:
+    """Raise SettingsError if the component's prompts may be longer than the model's context."""
     positions = config.get("max_position_embeddings")
     if isinstance(positions, int) and max_model_len > positions:
         raise SettingsError(
-            f"TranslateWorker.max_model_len is {max_model_len}, but the checkpoint has {positions} "
+            f"{component}.max_model_len is {max_model_len}, but the checkpoint has {positions} "
             "positions (max_position_embeddings): lower it to that"
         )
 

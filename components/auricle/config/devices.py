@@ -13,6 +13,7 @@ _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
 EngineName = Literal["vllm", "transformers", "sglang"]
+TextEngineName = Literal["vllm", "sglang"]
 CompilationMode = Literal["none", "vllm_compile"]
 CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 
@@ -112,7 +113,7 @@ def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
         )
 
 
-def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -> None:
+def only_of_vllm(engine: EngineName, settings: DeviceSettings) -> None:
     """Raise ValueError if a setting of vLLM is set for another `engine`."""
     if engine == "vllm":
         return
@@ -123,11 +124,6 @@ def only_of_vllm(engine: EngineName, settings: DeviceSettings, placement: str) -
             raise ValueError(
                 f"{name} is {value}, a setting of vLLM, but engine is {engine}: unset one of them"
             )
-    if placement == "kv":
-        raise ValueError(
-            f"placement is kv, but engine {engine} publishes no KV events: set placement to load, "
-            "or engine to vllm"
-        )
 
 
 def within_devices(replicas: int, gpus: Sequence[int], processes_per_device: int) -> None:

@@ -12,6 +12,7 @@ from auricle.config.devices import (
     DeviceSettings,
     EncoderDeviceSettings,
     EngineName,
+    TextEngineName,
     only_of_vllm,
     within_devices,
     without_drafts,
@@ -154,18 +155,32 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
 
     @model_validator(mode="after")
     def _supported_by_the_engine(self) -> Self:
-        only_of_vllm(self.engine, self, self.placement)
+        only_of_vllm(self.engine, self)
+        if self.placement == "kv" and self.engine != "vllm":
+            raise ValueError(
+                f"placement is kv, but engine {self.engine} publishes no KV events: set placement "
+                "to load, or engine to vllm"
+            )
         return self
 
 
 class TranslateWorkerSettings(DecoderSettings):
-    """Section `TranslateWorker`: vLLM with a text model."""
+    """Section `TranslateWorker`: an engine with a text model."""
 
     component: ClassVar[str] = "TranslateWorker"
 
+    engine: TextEngineName = Field(
+        "vllm",
+        description="engine of the text model; sglang has an environment of its own, and no drafts",
+    )
     deadline_seconds: float = Field(
         20.0, gt=0, description="deadline of a request; the session retries it"
     )
+
+    @model_validator(mode="after")
+    def _supported_by_the_engine(self) -> Self:
+        only_of_vllm(self.engine, self)
+        return self
 
     @property
     def checkpoint(self) -> Path:

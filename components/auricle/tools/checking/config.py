@@ -188,7 +188,7 @@ def _check_model(named: Path) -> None:
 def _check_translator(settings: CommonSettings, path: Path) -> None:
     config = read_text_config(locate(path))
     if isinstance(settings, TranslateWorkerSettings):
-        check_positions(config, settings.max_model_len)
+        check_positions(config, settings.max_model_len, settings.component)
 
 
 def _load(turn_model: Path) -> None:

@@ -12,7 +12,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Protocol
 
 from auricle.checkpoints.files import ModelCheckpoint
-from auricle.config.settings import PdWorkerSettings
+from auricle.checkpoints.text_model import TextModel
+from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
+from auricle.config.workers import DecoderSettings
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import SlotRef
 from auricle.load.pools import check_place
@@ -147,32 +149,39 @@ class Engine(Protocol):
         ...
 
 
-class EngineKind(Protocol):
-    """Checks and starts engines of one kind. Its module does not import the engine."""
+class KindOnDevice(Protocol):
+    """The part of a kind of engine that is independent of the model.
+
+    Its module does not import the engine.
+    """
 
     @property
     def name(self) -> str: ...
-
-    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities: ...
 
     def libraries(self) -> Sequence[str]:
         """Return the modules that are imported late. Sets variables that they read."""
         ...
 
-    def built_for(self, settings: PdWorkerSettings) -> str:
+    def built_for(self, settings: DecoderSettings) -> str:
         """Return in words the device that it is built for, without checking the device itself.
 
         Raises SettingsError for settings that it cannot run.
         """
         ...
 
-    def check_device(self, settings: PdWorkerSettings) -> None:
+    def check_device(self, settings: DecoderSettings) -> None:
         """Raise SettingsError if the device is missing, or cannot run these settings."""
         ...
 
     def device(self) -> str | None:
         """Return the GPU of passes; None for a CPU."""
         ...
+
+
+class EngineKind(KindOnDevice, Protocol):
+    """Checks and starts engines of one kind with audio in prompts, or in cross-attention."""
+
+    def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities: ...
 
     def begin(self, settings: PdWorkerSettings) -> None:
         """Begin to load libraries in another process, without waiting for it."""
@@ -197,6 +206,18 @@ class EngineKind(Protocol):
         cross-attention. Raises ProcessFailed if the engine cannot start, CheckpointError if the
         weights do not match.
         """
+        ...
+
+
+class TextEngineKind(KindOnDevice, Protocol):
+    """Checks and starts engines of one kind with a text model, which takes no windows."""
+
+    def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None:
+        """Raise SettingsError if the model, its KV cache or its prompts do not fit."""
+        ...
+
+    def start(self, settings: TranslateWorkerSettings, model: TextModel) -> Engine:
+        """Load the model. Blocks and raises as `EngineKind.start` does."""
         ...
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from auricle.config.devices import EngineName
+from auricle.config.devices import EngineName, TextEngineName
 from auricle.config.settings import PdWorkerSettings
 from auricle.core.errors import ProcessFailed, SettingsError
 from auricle.process.device_turn import device_turn
 from auricle.process.metrics import report_status
-from auricle.workers.pd.engine import Engine, EngineKind
-
-if TYPE_CHECKING:
-    from auricle.workers.pd.vllm.start import VllmTextKind
+from auricle.workers.pd.engine import Engine, EngineKind, TextEngineKind
 
 # An engine detects its death at once; checking is cheap.
 _HEALTH_SECONDS = 0.2
@@ -52,8 +48,12 @@ def engine_kind(engine: EngineName) -> EngineKind:
     return VllmKind()
 
 
-def text_kind() -> VllmTextKind:
+def text_kind(engine: TextEngineName) -> TextEngineKind:
     """Return the kind of engine for text models. Neither starts it nor imports its libraries."""
+    if engine == "sglang":
+        from auricle.workers.pd.sglang.start import SglangTextKind
+
+        return SglangTextKind()
     from auricle.workers.pd.vllm.start import VllmTextKind
 
     return VllmTextKind()

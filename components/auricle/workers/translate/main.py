@@ -24,7 +24,7 @@ async def run(settings: TranslateWorkerSettings) -> None:
 
     Raises CheckpointError or SettingsError if it cannot start.
     """
-    kind = text_kind()
+    kind = text_kind(settings.engine)
     await asyncio.to_thread(kind.check_device, settings)
     report_status("reading checkpoint")
     model = await asyncio.to_thread(open_text_model, settings.checkpoint)

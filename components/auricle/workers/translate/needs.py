@@ -13,7 +13,7 @@ from auricle.workers.pd.engine_start import text_kind
 
 def needs(settings: TranslateWorkerSettings) -> Sequence[Need]:
     """Sets variables that the engine reads."""
-    kind = text_kind()
+    kind = text_kind(settings.engine)
     return [
         Need("device", partial(kind.built_for, settings)),
         imports_of("workers.translate", *kind.libraries()),

@@ -51,7 +51,9 @@ def test_where_vllm_is_not_installed_it_is_said_what_would_do(
             refuses()
     checked_kind(pd(engine="transformers"))
     with pytest.raises(SettingsError, match=r"TranslateWorker runs vLLM, .* with GPUs$"):
-        text_kind().check_device(TranslateWorkerSettings(translate_model=ROOT / "models/demo"))
+        text_kind("vllm").check_device(
+            TranslateWorkerSettings(translate_model=ROOT / "models/demo")
+        )
 
 
 def test_no_engine_is_imported_before_it_is_chosen() -> None:
@@ -95,6 +97,10 @@ def test_what_sglang_lacks_is_refused() -> None:
     said = "runs Qwen3ForCausalLM, .*, but .* has Whisper.*: set engine to vllm or transformers"
     with pytest.raises(SettingsError, match=said):
         SglangKind().check_memory(pd(engine="sglang"), whisper)
+    with pytest.raises(
+        SettingsError, match=r"PdWorker\.max_model_len is 9999999, but .* positions"
+    ):
+        SglangKind().check_memory(pd(engine="sglang", max_model_len=9_999_999), demo)
 
 
 def test_where_sglang_is_not_installed_it_is_said_what_would_do(
@@ -103,6 +109,18 @@ def test_where_sglang_is_not_installed_it_is_said_what_would_do(
     monkeypatch.setattr(sglang_start, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"install requirements/sglang-cpu\.txt, or .* set"):
         checked_kind(pd(engine="sglang"))
+    translates = TranslateWorkerSettings(engine="sglang")
+    with pytest.raises(SettingsError, match=r"set TranslateWorker\.engine to vllm$"):
+        text_kind(translates.engine).check_device(translates)
+
+
+def test_a_translate_worker_takes_no_engine_without_text_models() -> None:
+    with pytest.raises(ValidationError, match="'vllm' or 'sglang'"):
+        TranslateWorkerSettings.model_validate({"engine": "transformers"})
+    # Another pool's placement is not its own.
+    TranslateWorkerSettings(engine="sglang", placement="kv")
+    with pytest.raises(ValidationError, match="enforce_eager is True, a setting of vLLM"):
+        TranslateWorkerSettings(engine="sglang", enforce_eager=True)
 
 
 def test_kv_events_are_asked_of_an_engine_that_declares_them(

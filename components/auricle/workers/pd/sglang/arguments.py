@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch.distributed
+from sglang.srt.distributed.parallel_state import get_default_distributed_backend
 from sglang.srt.runtime_context import SpawnRanks, publish
 from sglang.srt.server_args import PortArgs, ServerArgs
-from sglang.srt.utils.network import get_free_port_below_ephemeral
 
-from auricle.checkpoints.files import ModelCheckpoint
+from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.text_model import plain_rope_config
 from auricle.embeddings.slab import Slab
 from auricle.workers.pd.sglang.messages import DECODERS, Ended, SglangOptions
@@ -29,17 +30,22 @@ _MODEL_TYPES = {
 
 
 def new_scheduler(
-    checkpoint: ModelCheckpoint,
-    options: SglangOptions,
-    slab: Slab,
-    ended: Callable[[Ended], None],
+    options: SglangOptions, slab: Slab | None, ended: Callable[[Ended], None]
 ) -> PassScheduler:
-    """Load the model into a scheduler that reads audio from `slab`; see `PassScheduler`."""
+    """Load the model into a scheduler that reads audio from `slab`; see `PassScheduler`.
+
+    Without a slab it is a text model, whose folder SGLang reads itself.
+    """
     with tempfile.TemporaryDirectory(prefix="auricle-sglang-") as folder:
-        (Path(folder) / "config.json").write_text(json.dumps(text_config(checkpoint)))
-        arguments = ServerArgs(model_path=folder, **server_arguments(options))
+        path = options.model
+        if slab is not None:
+            path = folder
+            config = text_config(open_checkpoint(Path(options.model)))
+            (Path(folder) / "config.json").write_text(json.dumps(config))
+        arguments = ServerArgs(model_path=path, **server_arguments(options))
         arguments.resolve_once()
         publish(arguments, role="scheduler", ranks=SpawnRanks(world_rank=0, gpu_id=0))
+        _join_alone(options.device)
         return PassScheduler(arguments, _ports(), options.audio_token, slab, ended)
 
 
@@ -87,13 +93,23 @@ def server_arguments(options: SglangOptions) -> dict[str, Any]:
     return arguments
 
 
+def _join_alone(device: str) -> None:
+    """Make the process group of one process, whose own store would listen on every address."""
+    torch.distributed.init_process_group(
+        get_default_distributed_backend(device.partition(":")[0]),
+        store=torch.distributed.HashStore(),  # type: ignore[attr-defined]
+        rank=0,
+        world_size=1,
+    )
+
+
 def _ports() -> PortArgs:
-    """Return the port of PyTorch's process group; our scheduler opens no other channel."""
+    """Return no ports: the process group exists, and our scheduler opens no other channel."""
     return PortArgs(
         tokenizer_ipc_name="",
         scheduler_input_ipc_name="",
         detokenizer_ipc_name="",
-        nccl_port=get_free_port_below_ephemeral(),
+        nccl_port=0,
         rpc_ipc_name="",
         metrics_ipc_name="",
         tokenizer_worker_ipc_name=None,

@@ -21,8 +21,8 @@ class SglangOptions:
     """The first message to the process: the part of SGLang's configuration that settings control.
 
     `model` is the checkpoint's folder, `slab` is `slabs.export`'s, and `audio_token` the
-    placeholder of embeddings. The KV cache has room for `kv_tokens`; None is the rest of
-    `memory_share` of a GPU. `device` is a torch device.
+    placeholder of embeddings; a text model has neither. The KV cache has room for `kv_tokens`;
+    None is the rest of `memory_share` of a GPU. `device` is a torch device.
     """
 
     model: str
@@ -32,8 +32,8 @@ class SglangOptions:
     max_requests: int
     kv_tokens: int | None
     memory_share: float
-    slab: dict[str, Any]
-    audio_token: int
+    slab: dict[str, Any] | None = None
+    audio_token: int | None = None
 
 
 @dataclass(frozen=True)

@@ -105,5 +105,8 @@ class SglangQwen2Decoder(WindowsFromSlab, Qwen2ForCausalLM):
     """Qwen2's decoder, as in Qwen2-Audio."""
 
 
-# SGLang's registry reads it.
-EntryClass = [SglangQwen3Decoder, SglangQwen3MoeDecoder, SglangQwen2Decoder]
+# SGLang's registry reads it. Its own classes are for text models: for others it imports all models.
+EntryClass = [
+    *(SglangQwen3Decoder, SglangQwen3MoeDecoder, SglangQwen2Decoder),
+    *(Qwen3ForCausalLM, Qwen3MoeForCausalLM, Qwen2ForCausalLM),
+]

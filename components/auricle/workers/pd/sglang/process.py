@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.text_model import end_tokens
+from auricle.embeddings.slab import Slab
 from auricle.embeddings.slabs import attach
 from auricle.process.device_faults import end_if_sticky, first_sentence
 from auricle.process.engine_process import end_with_parent, lock_down_ports
@@ -36,6 +36,9 @@ def serve(connection: Connection, threads: int, *, on_gpu: bool) -> None:
     standins.prepare_imports(on_gpu=on_gpu)
     try:
         collect_rarely()
+        from setproctitle import setproctitle  # a dependency of SGLang
+
+        setproctitle("SGLang::Engine")
         import auricle.workers.pd.sglang.arguments  # noqa: F401 - takes many seconds
 
         collect_as_usual()
@@ -63,13 +66,14 @@ class Server:
 
     def __init__(self, connection: Connection, options: SglangOptions) -> None:
         self._connection = connection
-        self._slab = attach(options.slab)
-        self._slab.open()
-        checkpoint = open_checkpoint(Path(options.model))
-        self._ends = end_tokens(checkpoint.path)
+        self._slab: Slab | None = None
+        if options.slab is not None:
+            self._slab = attach(options.slab)
+            self._slab.open()
+        self._ends = end_tokens(Path(options.model))
         from auricle.workers.pd.sglang.arguments import new_scheduler
 
-        self._scheduler = new_scheduler(checkpoint, options, self._slab, connection.send)
+        self._scheduler = new_scheduler(options, self._slab, connection.send)
         self.kv_tokens = self._scheduler.kv_tokens
         lock_down_ports()
         trim_heap()
@@ -95,6 +99,7 @@ class Server:
     def _submit(self, number: int, request: GenerateRequest) -> None:
         """Queue a request if its slots hold its windows. Otherwise only this request fails."""
         for ref in request.windows:
+            assert self._slab is not None
             wrong = self._slab.mismatch(ref.slot, ref.key, ref.generation, ref.length)
             if wrong is not None:
                 self._connection.send(Ended(number, missing=ref.key, wrong=wrong))

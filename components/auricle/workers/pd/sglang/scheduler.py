@@ -75,8 +75,8 @@ class PassScheduler(Scheduler):
         self,
         server_args: Any,
         port_args: Any,
-        audio_token: int,
-        slab: Slab,
+        audio_token: int | None,
+        slab: Slab | None,
         ended: Callable[[Ended], None],
     ) -> None:
         self._jobs: dict[str, Job] = {}
@@ -84,8 +84,10 @@ class PassScheduler(Scheduler):
         self._audio_token = audio_token
         super().__init__(server_args, port_args)
         self.output_streamer.finished = self._finished
-        self._model = self.tp_worker.model_runner.model
-        self._model.slab = slab
+        model = self.tp_worker.model_runner.model
+        self._spoilt: list[tuple[int, str, str]] = []
+        if slab is not None:
+            model.slab, self._spoilt = slab, model.spoilt
 
     # ── what SGLang calls ───────────────────────────────────────────────────
 
@@ -118,12 +120,12 @@ class PassScheduler(Scheduler):
 
     def process_batch_result(self, batch: Any, result: Any) -> None:
         """End the requests whose slots lost their windows, without keeping their KV."""
-        for index, key, wrong in self._model.spoilt:
+        for index, key, wrong in self._spoilt:
             req = batch.reqs[index]
             self._jobs[req.rid].missing, self._jobs[req.rid].wrong = key, wrong
             req.skip_radix_cache_insert = True
             req.to_finish = FINISH_ABORT(wrong)
-        self._model.spoilt.clear()
+        self._spoilt.clear()
         super().process_batch_result(batch, result)
 
     # ── what its process calls ──────────────────────────────────────────────
@@ -174,13 +176,14 @@ class PassScheduler(Scheduler):
     def _prompt(self, request: GenerateRequest) -> tuple[Any, list[int]]:
         """Return the items of the windows, and all tokens with placeholders.
 
-        A window's placeholders are made of a hash of its whole key and the tenant, so prefixes of
-        the same windows are equal, and no others are.
+        A text has no items. A window's placeholders are made of a hash of its whole key and the
+        tenant, so prefixes of the same windows are equal, and no others are.
         """
         tokens = list(request.head)
         padded = list(request.head)
         items = []
         for ref in request.windows:
+            assert self._audio_token is not None  # a text model gets no windows
             item = MultimodalDataItem(
                 modality=Modality.AUDIO,
                 offsets=[(len(tokens), len(tokens) + ref.length - 1)],
@@ -193,6 +196,8 @@ class PassScheduler(Scheduler):
             padded += item.padding_sequence(ref.length)
         tokens += request.tail
         padded += request.tail
+        if not items:
+            return None, tokens
         return MultimodalInputs(mm_items=items, padded_input_ids=padded), tokens
 
     def cancel(self, number: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.config.settings import PdWorkerSettings
+from auricle.config.workers import DecoderSettings
 from auricle.core.errors import ProcessFailed
 from auricle.embeddings.slab import Slab
 from auricle.process.device_faults import first_sentence
@@ -31,13 +32,13 @@ class TransformersKind:
     def libraries(self) -> Sequence[str]:
         return modules_of(home)
 
-    def built_for(self, settings: PdWorkerSettings) -> str:
+    def built_for(self, settings: DecoderSettings) -> str:
         import torch  # takes seconds
 
         device = "a GPU" if torch.version.cuda else "a CPU"
         return f"PyTorch is built for {device}; the device itself was not checked"
 
-    def check_device(self, settings: PdWorkerSettings) -> None:
+    def check_device(self, settings: DecoderSettings) -> None:
         """Do nothing: it runs on a GPU if PyTorch finds one, otherwise on the CPU."""
 
     def device(self) -> str | None:
@@ -90,4 +91,4 @@ def kv_slots(settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> int:
 
     Raises SettingsError if it is zero.
     """
-    return kv_tokens(settings, checkpoint) // settings.max_model_len
+    return kv_tokens(settings, checkpoint.text_config) // settings.max_model_len

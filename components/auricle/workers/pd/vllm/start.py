@@ -212,7 +212,7 @@ class VllmTextKind(VllmOnDevice):
 
     def check_memory(self, settings: TranslateWorkerSettings, model: TextModel) -> None:
         """Raise SettingsError if KV cache and weights do not fit, or prompts are too long."""
-        check_positions(model.config, settings.max_model_len)
+        check_positions(model.config, settings.max_model_len, settings.component)
         if (gpu_bytes := gpu_memory()) is not None:
             try:
                 block = kv_block_bytes(model.config, settings)
