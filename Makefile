@@ -54,8 +54,8 @@ $(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
 	$(INSTALL) $(BENCH_VENV) requirements/bench.txt
 	touch $@
 
-# faster-whisper, which the benchmark of ordinary speech compares with.
-$(PEERS_VENV)/.installed: requirements/peers.txt
+# faster-whisper and the servers that the benchmarks of ordinary speech compare with.
+$(PEERS_VENV)/.installed: requirements/peers.txt requirements/torch-pypi.txt
 	$(INSTALL) $(PEERS_VENV) requirements/peers.txt
 	touch $@
 
@@ -223,9 +223,9 @@ lock:
 	grep -vxFf requirements/cpu.txt build/all.txt > requirements/dev.txt
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
-	$(COMPILE) requirements/peers.in -o requirements/peers.txt
+	$(COMPILE) --override requirements/overrides-peers.txt requirements/peers.in -o requirements/peers.txt
 	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt requirements/peers.txt
 
 # Every import of a lock file's environment: which need a driver, which are broken.
 imports: setup

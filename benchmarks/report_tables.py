@@ -180,6 +180,71 @@ def _real_speech(result: Result) -> Iterator[str]:
         yield from table(["", *(way.replace("_", " ") for way in ways)], rows)
 
 
+# Peers
+
+_LIVE = {
+    "first_s_p50": "first text p50, s",
+    "first_s_p95": "p95",
+    "final_s_p50": "last text p50, s",
+    "final_s_p95": "p95",
+    "wer": "words wrong, %",
+    "offline_wer": "of whole recordings",
+    "revised_per_100": "revised, per 100 words",
+    "cpu_per_second": "CPU, s per s",
+    "peak_mib": "MiB",
+}
+
+
+def _with_interval(row: Mapping[str, Any], name: str) -> str:
+    low, high = row.get(f"{name}_interval") or (None, None)
+    value = number(row[name], "–")
+    return value if low is None else f"{value} ({number(low)} to {number(high)})"
+
+
+def _peers(result: Result) -> Iterator[str]:
+    details = result["details"]
+    for model in dict.fromkeys(row["model"] for row in details["live"]):
+        rows = [row for row in details["live"] if row["model"] == model]
+        yield from (f"Live sessions, {model}:", "")
+        yield from table(
+            ["server", "sessions", "kept", "ended", *_LIVE.values()],
+            [
+                [
+                    *(row["server"], f"{row['sessions']}", "yes" if row["kept"] else "no"),
+                    f"{row['ended']}",
+                    *(_with_interval(row, name) for name in _LIVE),
+                ]
+                for row in rows
+            ],
+        )
+        yield from (f"![sessions and latency, {model}](plots/peers-{model}.png)", "")
+    if details["wordless"]:
+        yield from ("Words written for audio without speech:", "")
+        yield from table(
+            ["server", "model", "minutes", "words"],
+            [
+                [row["server"], row["model"], number(row["minutes"]), f"{row['invented']}"]
+                for row in details["wordless"]
+            ],
+        )
+    yield from ("Whole recordings, on both cores:", "")
+    yield from table(
+        ["configuration", "model", "times real time", "words wrong, %", "CPU, s per s", "MiB"],
+        [
+            [
+                *(row["configuration"], row["model"]),
+                f"{number(row['rtfx'])} ({number(row['rtfx_low'])} to {number(row['rtfx_high'])})",
+                _with_interval(row, "wer"),
+                *(number(row["cpu_per_second"]), number(row["peak_mib"])),
+            ]
+            for row in details["recordings"]
+        ],
+    )
+    yield from ("Commands:", "")
+    yield from (f"- {name}: `{command}`" for name, command in details["commands"].items())
+    yield ""
+
+
 # Load
 
 _POINT = {
@@ -324,6 +389,7 @@ TABLES: dict[str, Callable[[Result], Iterator[str]]] = {
     "load": _load,
     "clients": _clients,
     "real_speech": _real_speech,
+    "peers": _peers,
     "translation": _translation,
     "planner": _planner,
     "ways": _ways,

@@ -22,6 +22,16 @@ def percentile(values: Sequence[float], share: float, method: str = "linear") ->
         return float(np.percentile(values, 100 * share, method=method))  # type: ignore[call-overload]
 
 
+def percentile_interval(values: Sequence[float], share: float) -> tuple[float, float] | None:
+    """Return the 95% interval of a percentile, resampling values; None for fewer than two."""
+    if len(values) < 2:
+        return None
+    dice = np.random.default_rng(0)
+    chosen = dice.choice(np.asarray(values), (_RESAMPLES, len(values)))
+    low, high = np.percentile(np.percentile(chosen, 100 * share, axis=1), (2.5, 97.5))
+    return float(low), float(high)
+
+
 @dataclass(frozen=True)
 class Ratio:
     """One figure of two variants: medians, and the median of now ÷ before over the pairs with its

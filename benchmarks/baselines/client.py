@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import socket
 import subprocess
 import threading
 import time
@@ -25,6 +26,14 @@ PYTHON = ROOT / ".venv-bench/bin/python"
 MODULES = {"a": "transformers_direct", "b": "stock_vllm"}
 _READY_SECONDS = 240.0
 _JOB_SECONDS = 300.0
+# vLLM on a CPU, without a hub. Its threads are the caller's.
+VLLM_ENVIRONMENT = {
+    "PYTHONPATH": f"{SITE}:{ROOT}:{ROOT / 'components'}",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 
 
 class Baseline:
@@ -33,6 +42,11 @@ class Baseline:
     def __init__(self, process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
         self._process = process
         self._lines = lines
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
 
     def read(self, seconds: float) -> dict[str, object]:
         """Return the next reply. Raises RuntimeError if the baseline has ended or is silent."""
@@ -108,14 +122,45 @@ def end(process: subprocess.Popen[Any]) -> None:
     process.wait()
 
 
-def wait_until_healthy(url: str, process: subprocess.Popen[Any], log: Path) -> None:
-    """Wait until /health answers. Raises RuntimeError if the server ends or takes too long."""
+@contextlib.contextmanager
+def listening(
+    command: Sequence[str],
+    port: int,
+    log: Path,
+    environment: Mapping[str, str],
+    *,
+    health: str | None = "/health",
+    health_port: int | None = None,
+) -> Iterator[psutil.Process]:
+    """Start a server of another project, yield it when it is ready, and end it afterwards.
+
+    Ready is an answer to GET `health`, or without it that the port takes connections. `health_port`
+    is for servers that answer on another port. Raises RuntimeError if the server ends first or
+    takes too long.
+    """
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=output
+        )
+        try:
+            _wait_until_ready(process, log, health_port or port, health)
+            yield psutil.Process(process.pid)
+        finally:
+            end(process)
+
+
+def _wait_until_ready(
+    process: subprocess.Popen[Any], log: Path, port: int, health: str | None
+) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise RuntimeError(f"the server ended with {process.returncode}; see {log}")
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/health", timeout=5.0).status_code == 200:
+        with contextlib.suppress(httpx.HTTPError, OSError):
+            if health is None:
+                socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
+                return
+            if httpx.get(f"http://127.0.0.1:{port}{health}", timeout=5.0).status_code == 200:
                 return
         time.sleep(0.5)
     raise RuntimeError(f"the server did not become ready; see {log}")

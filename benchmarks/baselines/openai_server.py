@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
+from benchmarks.baselines.client import PYTHON, VLLM_ENVIRONMENT, listening
 from benchmarks.baselines.protocol import cpu_seconds
 
 _REQUEST_SECONDS = 300.0
@@ -52,27 +50,9 @@ class OpenAiServer:
 @contextlib.contextmanager
 def openai_server(model: Path, port: int, log: Path, threads: int = 1) -> Iterator[OpenAiServer]:
     """Start the server, yield it when it is ready, and end it afterwards."""
-    environment = os.environ | {
-        "PYTHONPATH": f"{SITE}:{ROOT}",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(threads),
-    }
+    environment = VLLM_ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
     command = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", f"--model={model}"]
     options = "--dtype=float32 --max-model-len=4096 --enforce-eager --skip-mm-profiling"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, *options.split(), "--host=127.0.0.1", f"--port={port}"],
-            cwd=ROOT,
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait_until_healthy(url, process, log)
-            yield OpenAiServer(url, psutil.Process(process.pid), str(model))
-        finally:
-            end(process)
+    command += [*options.split(), "--host=127.0.0.1", f"--port={port}"]
+    with listening(command, port, log, environment) as process:
+        yield OpenAiServer(f"http://127.0.0.1:{port}", process, str(model))

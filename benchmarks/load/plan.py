@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -49,6 +50,17 @@ class SessionPlan:
         return " ".join(word.text for word in self.words)
 
 
+class Plans(Protocol):
+    """An endless supply of sessions, whose mean length is known."""
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean length of a session."""
+
+    def next(self) -> SessionPlan:
+        """Return the plan of another session."""
+
+
 class Planner:
     """Plans of one run. The same seed gives the same sessions; no two are alike.
 
@@ -60,6 +72,11 @@ class Planner:
         self.style, self._seed = style, seed
         self._corpus = corpus("seen")
         self._made = 0
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean length of a session."""
+        return self.style.mean_seconds
 
     def next(self) -> SessionPlan:
         """Return the plan of another session."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from auricle_testing.server import AS_DELIVERED, free_port, serving
-from benchmarks.baselines.client import PYTHON, ROOT, SITE, end, wait_until_healthy
+from benchmarks.baselines.client import PYTHON, ROOT, VLLM_ENVIRONMENT, listening
 from benchmarks.load.plan import Planner, SpeechStyle
 from benchmarks.load.protocols import RunSession, Target, protocol
 from benchmarks.load.trial import Load, run_trial
@@ -115,26 +113,11 @@ def _process(command: list[str], log: Path) -> Iterator[Running]:
     if not PYTHON.exists():
         raise SystemExit("the baselines' environment is missing; run `make bench-env`")
     port = free_port()
-    environment = os.environ | {
-        "PYTHONPATH": f"{SITE}:{ROOT}:{ROOT / 'components'}",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": "2",
-    }
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [str(PYTHON), "-m", *command, f"--port={port}"],
-            cwd=ROOT, env=environment, stdout=output, stderr=output,
-        )  # fmt: skip
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait_until_healthy(url, process, log)
-            model = next((c[8:] for c in command if c.startswith("--model=")), "")
-            yield Running(url, model, psutil.Process(process.pid))
-        finally:
-            end(process)
+    environment = VLLM_ENVIRONMENT | {"OMP_NUM_THREADS": "2"}
+    module = [str(PYTHON), "-m", *command, f"--port={port}"]
+    with listening(module, port, log, environment) as process:
+        model = next((c[8:] for c in command if c.startswith("--model=")), "")
+        yield Running(f"http://127.0.0.1:{port}", model, process)
 
 
 def _warm_up(subject: Subject, server: Running) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from benchmarks.load.metrics import Slo, figures, late_share
-from benchmarks.load.plan import Planner, SessionPlan
+from benchmarks.load.plan import Plans, SessionPlan
 from benchmarks.load.protocols import RunSession, Target
 from benchmarks.load.record import Failed, Record, Refused
 
@@ -95,20 +95,20 @@ def before_others() -> Iterator[None]:
             os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
-async def run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
+async def run_trial(load: Load, planner: Plans, session: RunSession, target: Target) -> Trial:
     """Offer the load; sessions in progress at its end are cancelled."""
     with before_others():
         return await _run_trial(load, planner, session, target)
 
 
-async def _run_trial(load: Load, planner: Planner, session: RunSession, target: Target) -> Trial:
+async def _run_trial(load: Load, planner: Plans, session: RunSession, target: Target) -> Trial:
     trial = Trial(load)
     plans: asyncio.Queue[SessionPlan] = asyncio.Queue(_PLANS_AHEAD + load.sessions)
     for _ in range(load.sessions + _PLANS_AHEAD):
         plans.put_nowait(planner.next())
     maker = asyncio.create_task(_make_plans(planner, plans))
     began = time.monotonic()
-    ramp = min(planner.style.mean_seconds, load.seconds / 3)
+    ramp = min(planner.mean_seconds, load.seconds / 3)
     slots = [
         asyncio.create_task(_slot(trial, plans, session, target, began + ramp * i / load.sessions))
         for i in range(load.sessions)
@@ -140,7 +140,7 @@ def _fail_overdue(records: Iterable[Record]) -> None:
             record.outcome, record.reason, record.ended = "failed", "no final text", now
 
 
-async def _make_plans(planner: Planner, plans: asyncio.Queue[SessionPlan]) -> None:
+async def _make_plans(planner: Plans, plans: asyncio.Queue[SessionPlan]) -> None:
     """Make plans in a thread, so that synthesis does not delay packets."""
     while True:
         plan = await asyncio.to_thread(planner.next)

