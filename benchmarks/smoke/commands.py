@@ -289,6 +289,15 @@ SHORT = (
         ("python -m benchmarks.faults --out build/faults.jsonl [--quick]",),
     ),
     Short(
+        "benchmarks.faults --quick --engine sglang --only kill-engine --count 1 "
+        "--out {out}/faults-sglang.jsonl",
+        600,
+        (
+            "python -m benchmarks.faults --out build/faults-sglang.jsonl --engine sglang --only "
+            "kill-pd-worker kill-engine freeze-pd-worker freeze-engine scribble-landed --count 5",
+        ),
+    ),
+    Short(
         "benchmarks.before HEAD --pairs 1 --sessions 1 --seconds 30 --out {out}/before.json",
         600,
         ("python -m benchmarks.before COMMIT --out build/before.json",),
