@@ -12,11 +12,13 @@ import torch
 from auricle.audio.pcm import to_int16
 from auricle.checkpoints.files import ModelCheckpoint
 from auricle.checkpoints.prompt import PromptFormat
+from auricle.config.settings import EncodeWorkerSettings
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import SlotRef
 from auricle.processor.session.windows import KeyScheme, SegmentAudio
-from auricle.workers.encode.encoder import Encoder, MelWindow
+from auricle.workers.encode.encoder import AudioEncoder, MelWindow
+from auricle.workers.encode.main import encoder_for
 from auricle.workers.pd.engine import Decoded, Engine, GenerateRequest
 from auricle_testing import recordings
 from auricle_testing.server import ROOT
@@ -77,7 +79,14 @@ def landing_slab(checkpoint: ModelCheckpoint, kind: str, count: int = 64) -> Sla
     return slab_in(kind, layout, count)
 
 
-def encoded(encoder: Encoder, audio: SegmentAudio, samples: int) -> list[tuple[str, np.ndarray]]:
+def _encoder(checkpoint: ModelCheckpoint) -> AudioEncoder:
+    values = {"model": checkpoint.path, "dtype": "float32"}
+    return encoder_for(checkpoint, EncodeWorkerSettings.model_validate(values))
+
+
+def encoded(
+    encoder: AudioEncoder, audio: SegmentAudio, samples: int
+) -> list[tuple[str, np.ndarray]]:
     """Key and embeddings (as bytes) of each window of the first `samples`."""
     found = []
     for window in audio.windows(samples):
@@ -89,7 +98,7 @@ def encoded(encoder: Encoder, audio: SegmentAudio, samples: int) -> list[tuple[s
 
 def with_recordings(checkpoint: ModelCheckpoint, slab: Slab) -> Windows:
     """Encode all bundled recordings into the first slots of `slab`, each window once."""
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    encoder = _encoder(checkpoint)
     windows: Windows = {}
     slot = 0
     for name in recordings.NAMES:
@@ -109,7 +118,7 @@ def with_recordings(checkpoint: ModelCheckpoint, slab: Slab) -> Windows:
 
 def growing(checkpoint: ModelCheckpoint, slab: Slab, recording: str, slot: int) -> Windows:
     """The windows of a growing segment at each decode, by name; their slots begin at `slot`."""
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    encoder = _encoder(checkpoint)
     pcm = to_int16(recordings.samples(recording))
     audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "grow"))
     audio.push(pcm)

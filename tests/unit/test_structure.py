@@ -140,6 +140,7 @@ def test_processes_without_a_model_import_no_model_library(module: str) -> None:
     [
         ("vllm", ("workers/pd/vllm/",)),
         ("sglang", ("workers/pd/sglang/",)),
+        ("ctranslate2", ("workers/pd/ctranslate2/model.py",)),
         ("nixl", ("embeddings/nixl.py",)),
         ("dynamo", ("dynamo/",)),
         ("grpc", ("frontend/transport/grpc/",)),
@@ -161,8 +162,8 @@ def test_every_imported_library_is_a_direct_requirement() -> None:
     named = {_normal(line.partition("==")[0]) for line in base.splitlines() if line[:1] != "#"}
     packages = packages_distributions()
     tops = {name.partition(".")[0] for path in FILES for name in imports(path)}
-    # The requirements with vLLM, with SGLang, with GPUs, and with the extra for microphones.
-    elsewhere = {"vllm", "sglang", "setproctitle", "pynvml", "sounddevice"}
+    # The requirements with vLLM, SGLang or CTranslate2, with GPUs, and for microphones.
+    elsewhere = {"vllm", "sglang", "ctranslate2", "setproctitle", "pynvml", "sounddevice"}
     lacking = {
         library
         for library in tops - {"auricle", *elsewhere, *sys.stdlib_module_names}
@@ -178,7 +179,7 @@ def _normal(package: str) -> str:
 def test_only_the_start_of_a_pd_worker_names_an_engine() -> None:
     """The rest of the worker uses the protocol `Engine`, and no engine imports another."""
     homes = [path.parent.name for path in (PACKAGE / "workers/pd").glob("*/start.py")]
-    assert len(homes) == 3
+    assert len(homes) == 4
     users = {
         (relative(path), home)
         for path in FILES

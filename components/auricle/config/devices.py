@@ -12,8 +12,9 @@ from pydantic import BaseModel, Field, model_validator
 _MAX_PROCESSES = 4
 _PIECES = ("piecewise", "full_and_piecewise")
 
-EngineName = Literal["vllm", "transformers", "sglang"]
+EngineName = Literal["vllm", "transformers", "sglang", "ctranslate2"]
 TextEngineName = Literal["vllm", "sglang"]
+ComputeType = Literal["float32", "int8"]
 CompilationMode = Literal["none", "vllm_compile"]
 CudaGraphMode = Literal["none", "piecewise", "full", "full_decode_only", "full_and_piecewise"]
 

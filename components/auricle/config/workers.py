@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from auricle.config.common import CommonSettings
 from auricle.config.devices import (
+    ComputeType,
     DeviceSettings,
     EncoderDeviceSettings,
     EngineName,
@@ -147,7 +148,12 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
     engine: EngineName = Field(
         "vllm",
         description="engine of the decoder; transformers runs one request at a time, sglang has an "
-        "environment of its own",
+        "environment of its own, ctranslate2 runs Whisper on a CPU",
+    )
+    compute_type: ComputeType = Field(
+        "float32",
+        description="data type of weights and products of engine ctranslate2; int8 is faster, "
+        "and gives a few other words",
     )
     limit_reuse: bool = Field(
         True, description="cache only the KV of finished windows, as no decode reuses the rest"
@@ -160,6 +166,16 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
             raise ValueError(
                 f"placement is kv, but engine {self.engine} publishes no KV events: set placement "
                 "to load, or engine to vllm"
+            )
+        if self.engine == "ctranslate2" and self.dtype != "float32":
+            raise ValueError(
+                f"dtype is {self.dtype}, but engine ctranslate2 reads float32 embeddings: set "
+                "dtype to float32, and compute_type for the weights"
+            )
+        if self.engine != "ctranslate2" and self.compute_type != "float32":
+            raise ValueError(
+                f"compute_type is {self.compute_type}, a setting of ctranslate2, but engine is "
+                f"{self.engine}: unset one of them"
             )
         return self
 

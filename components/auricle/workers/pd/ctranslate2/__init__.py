@@ -1,0 +1,1 @@
+"""CTranslate2 as an engine: Whisper on CPUs."""
