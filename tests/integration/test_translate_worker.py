@@ -1,4 +1,7 @@
-"""A standalone translate worker (real process, Dynamo and vLLM) answers like transformers."""
+"""A standalone translate worker (real process, Dynamo, vLLM or SGLang) answers like transformers.
+
+SGLang's tests are skipped where it is not installed (requirements/sglang-cpu.txt).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -27,6 +31,7 @@ from auricle_testing.checkpoints.translators import random_translator
 from auricle_testing.server import ANSWER_SECONDS, ROOT, free_port, leaving_nothing
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+NO_SGLANG = pytest.mark.skipif(find_spec("sglang") is None, reason="sglang is not installed")
 START_SECONDS = 300.0
 TEXT = "good morning, the market opens at seven and there are ten red apples on the table"
 REQUEST = TranslateRequest(
@@ -89,9 +94,14 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Reference:
     return Reference(tmp_path_factory.mktemp("translator"))
 
 
+@pytest.fixture(scope="module", params=["vllm", pytest.param("sglang", marks=NO_SGLANG)])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
 def started(
-    reference: Reference, tmp_path_factory: pytest.TempPathFactory
+    engine: str, reference: Reference, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path, int]]:
     discovery, port = tmp_path_factory.mktemp("discovery"), free_port()
     with leaving_nothing() as marked:
@@ -101,6 +111,7 @@ def started(
                 *("-f", "configs/demo.yaml"),
                 f"--Common.translate_model={reference.path}",
                 f"--Common.discovery_path={discovery}",
+                f"--TranslateWorker.engine={engine}",
                 f"--TranslateWorker.system_port={port}",
                 "--TranslateWorker.max_model_len=1024",
                 "--Common.load_report_seconds=0.5",
@@ -171,7 +182,7 @@ async def test_what_follows_a_part_of_an_answer_is_the_rest_of_it(
 
 
 async def test_no_draft_changes_an_answer_and_a_right_one_saves_steps(
-    worker: Worker, reference: Reference
+    worker: Worker, reference: Reference, engine: str
 ) -> None:
     plain = await worker.ask(REQUEST)
     before = worker.metric("decode_steps_total")
@@ -180,6 +191,9 @@ async def test_no_draft_changes_an_answer_and_a_right_one_saves_steps(
     for draft in (plain.text, plain.text[len(plain.text) // 2 :], "buenos dias, el mercado"):
         drafted = await worker.ask(replace(REQUEST, draft=draft))
         assert (drafted.text, drafted.finish) == (again.text, again.finish)
+    if engine == "sglang":  # it is given none
+        assert drafted.draft_tokens == 0
+        return
     tokens = reference.tokens(REQUEST)
     found = reference.prompt.build(replace(REQUEST, draft=plain.text), 1).draft
     if found[: len(tokens) // 2] == tokens[: len(tokens) // 2]:
@@ -190,13 +204,15 @@ async def test_no_draft_changes_an_answer_and_a_right_one_saves_steps(
 
 
 async def test_a_text_that_grows_finds_its_prompt_in_the_cache_of_its_tenant(
-    worker: Worker,
+    worker: Worker, engine: str
 ) -> None:
     request = replace(REQUEST, tenant="alone", whole=False)
     first = await worker.ask(request)
     longer = await worker.ask(replace(request, source=f"{TEXT} and in the kitchen"))
     assert first.cached_tokens == 0
-    assert longer.cached_tokens >= 64 and longer.cached_tokens % 32 == 0
+    assert longer.cached_tokens >= 64
+    if engine == "vllm":
+        assert longer.cached_tokens % 32 == 0  # whole blocks
     stranger = await worker.ask(replace(request, tenant="stranger"))
     assert stranger.cached_tokens == 0
     assert stranger.text == first.text
