@@ -209,8 +209,8 @@ train-translate: setup-dev
 evaluate-translate: setup-dev
 	$(BIN)/python -m models.training.translate.evaluate --model models/demo-translate --write
 
-# Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. What PyPI's build
-# needs beside itself is as in the GPU lock. Versions stay as they are where the inputs allow it.
+# Needs `uv`; the CPU locks name torch's CPU build, which the resolver cannot see. Versions stay as they
+# are where the inputs allow it.
 lock:
 	$(COMPILE) --override requirements/overrides-gpu.txt requirements/gpu.in -o requirements/gpu.txt
 	$(COMPILE) --override requirements/overrides-cpu.txt requirements/cpu.in -o requirements/cpu.txt
@@ -224,12 +224,15 @@ lock:
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --override requirements/overrides-peers.txt requirements/peers.in -o requirements/peers.txt
-	$(COMPILE) --no-deps --constraint requirements/gpu.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
+	$(COMPILE) requirements/torch-pypi.in -o build/torch-pypi.txt
+	$(COMPILE) --no-deps --constraint build/torch-pypi.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
 	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt requirements/peers.txt
 
-# Every import of a lock file's environment: which need a driver, which are broken.
+# Every import of a lock file's environment: which need a driver, which are broken. Then the names
+# that its vLLM has moved.
 imports: setup
 	$(BIN)/python requirements/imports.py requirements/$(TARGET).txt
+	$(if $(filter cpu gpu,$(TARGET)),$(BIN)/python -m auricle.workers.pd.vllm.internals)
 
 # Builds the image without a container daemon and runs it as Kubernetes would. For a night: needs root,
 # buildah, mmdebstrap and disk (12 GB for the CPU, 40 GB for TARGET=gpu).

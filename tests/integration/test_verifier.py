@@ -246,8 +246,8 @@ def in_vllm(requests: list[Constrained]) -> Any:
     )
     batch = InputBatch(
         max_num_reqs=8, max_model_len=64, max_num_batched_tokens=64, device=device,
-        vocab_size=VOCABULARY, block_sizes=[16], kernel_block_sizes=[16],
-        max_num_blocks_per_req=[4], num_spec_tokens=4, logitsprocs=processors,
+        vocab_size=VOCABULARY, block_sizes=[16], max_num_blocks_per_req=[4], num_spec_tokens=4,
+        logitsprocs=processors,
     )  # fmt: skip
     drafts = {}
     for number, request in enumerate(requests):

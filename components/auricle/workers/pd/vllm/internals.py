@@ -1,7 +1,8 @@
 """The names of vLLM's that we use and that its documentation does not promise.
 
 They were read in `READ_IN`, the pinned versions, and may move in any release. A test names
-those that have; an engine of another version does so when it starts. vLLM is not imported here.
+those that have, as `python -m auricle.workers.pd.vllm.internals` does; an engine of another version
+does so when it starts. vLLM is not imported here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from auricle.core.errors import ProcessFailed
 
 # By the lock file of requirements/.
-READ_IN = {"cpu": "0.31.0", "gpu": "0.31.0"}
+READ_IN = {"cpu": "0.32.0", "gpu": "0.33.0"}
 
 # By module, or module:class. An attribute may be a class's own, a field, or set in its methods.
 INTERNALS: Mapping[str, tuple[str, ...]] = {
@@ -152,3 +153,7 @@ def _is_set(owner: type, name: str) -> bool:
         return True
     sources = [inspect.getsource(one) for one in own]
     return any(f"self.{name} =" in text or f"self.{name}:" in text for text in sources)
+
+
+if __name__ == "__main__":
+    raise SystemExit(", ".join(moved()) or None)
