@@ -11,6 +11,9 @@ import pytest
 from auricle.core.errors import ProcessFailed
 from auricle.workers.pd.vllm import internals
 from auricle.workers.pd.vllm.internals import INTERNALS, READ_IN, check_version, moved
+from auricle.workers.pd.vllm.options import EngineOptions, PassOptions
+from auricle.workers.pd.vllm.plugin import DECODERS
+from auricle_testing.engines import MODEL
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.integration
@@ -64,3 +67,27 @@ def test_a_moved_name_is_reported_at_the_start_of_an_engine(
     with pytest.raises(ProcessFailed, match=said):
         check_version("99.0")
     check_version(READ_IN["cpu"])
+
+
+def test_drafts_alone_keep_vllm_from_its_v2_model_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Triton runs V1 anyway. See docs/engines.md for what V2 needs."""
+    from vllm.config import vllm as configuration
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    from auricle.workers.pd.vllm import arguments
+
+    monkeypatch.setattr(configuration, "HAS_TRITON", True)
+    options = EngineOptions(
+        model=str(MODEL), dtype="float32", max_model_len=512, max_num_seqs=4, block_size=32,
+        kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1, passes=PassOptions(),
+    )  # fmt: skip
+    for draft_tokens, is_v2 in ((8, False), (0, True)):
+        given = AsyncEngineArgs(
+            model=options.model,
+            dtype=options.dtype,
+            max_model_len=options.max_model_len,
+            hf_overrides=arguments.AsDecoder(DECODERS[options.decoder]),
+            speculative_config=arguments.speculation(draft_tokens),
+            **arguments.of_passes(options),
+        )
+        assert given.create_engine_config().use_v2_model_runner is is_v2
