@@ -83,4 +83,4 @@ def test_a_package_that_is_not_as_locked_is_not_good() -> None:
 
 def test_all_of_a_lock_is_tried() -> None:
     lock = (ROOT / "requirements/gpu.txt").read_text()
-    assert len(pins(lock)) == len(lock.splitlines()) and pins(lock)["torch"] == "2.13.0"
+    assert len(pins(lock)) == len(lock.splitlines()) and pins(lock)["torch"] == "2.14.0"

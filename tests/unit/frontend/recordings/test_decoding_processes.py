@@ -119,12 +119,20 @@ def children() -> list[psutil.Process]:
 
 def at_work() -> list[psutil.Process]:
     """The ones with a recording: they are confined, and can open nothing more."""
-    return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] == 0]
+    return [child for child in children() if open_files(child) == 0]
 
 
 def waiting() -> list[psutil.Process]:
     """The ones without a recording."""
-    return [child for child in children() if child.rlimit(psutil.RLIMIT_NOFILE)[0] != 0]
+    return [child for child in children() if open_files(child)]
+
+
+def open_files(child: psutil.Process) -> int | None:
+    """How many files a process may open; None if it has ended."""
+    try:
+        return int(child.rlimit(psutil.RLIMIT_NOFILE)[0])
+    except psutil.NoSuchProcess:
+        return None
 
 
 async def test_a_process_gives_what_the_work_in_place_gives(processes: DecodingProcesses) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed
+from setproctitle import setproctitle
 from sglang.srt.distributed.parallel_state import get_default_distributed_backend
 from sglang.srt.runtime_context import SpawnRanks, publish
 from sglang.srt.server_args import PortArgs, ServerArgs
@@ -36,6 +37,7 @@ def new_scheduler(
 
     Without a slab it is a text model, whose folder SGLang reads itself.
     """
+    setproctitle("SGLang::Engine")  # operators find it by this name
     with tempfile.TemporaryDirectory(prefix="auricle-sglang-") as folder:
         path = options.model
         if slab is not None:

@@ -36,9 +36,6 @@ def serve(connection: Connection, threads: int, *, on_gpu: bool) -> None:
     standins.prepare_imports(on_gpu=on_gpu)
     try:
         collect_rarely()
-        from setproctitle import setproctitle  # a dependency of SGLang
-
-        setproctitle("SGLang::Engine")
         import auricle.workers.pd.sglang.arguments  # noqa: F401 - takes many seconds
 
         collect_as_usual()
