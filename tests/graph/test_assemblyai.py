@@ -107,13 +107,18 @@ async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
 
 
 async def test_what_cannot_be_served_is_refused_at_the_handshake(server: Server) -> None:
-    for options, status in (({"redact_pii": True}, 400), ({"speech_model": "other"}, 404)):
-        listener = Listener(server)
-        given = streaming.RealTimeParameters(sample_rate=16_000, **options)
-        async with asyncio.timeout(SECONDS):
-            await listener.client.connect(given)
-        (error,) = listener.sent
-        assert error.code == status
+    listener = Listener(server)
+    given = streaming.RealTimeParameters(sample_rate=16_000, redact_pii=True)
+    async with asyncio.timeout(SECONDS):
+        await listener.client.connect(given)
+    (error,) = listener.sent
+    assert error.code == 400
+
+
+async def test_the_served_model_replaces_one_of_assemblyai(server: Server) -> None:
+    async with connected(server, speech_model="u3-rt-pro") as listener:
+        await listener.send(pcm("hello"))
+    assert listener.turns
 
 
 async def test_the_example_in_the_docs_prints_the_words(server: Server) -> None:
