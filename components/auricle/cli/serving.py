@@ -135,9 +135,11 @@ def profile(
 @click.command(
     short_help="Write Kubernetes manifests.",
     cls=Command,
+    context_settings=OVERRIDABLE,
     examples=(
         "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml",
         "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml --out manifests",
+        "auricle render graphs.e_pd:Frontend -f configs/whisper.yaml --Kubernetes.namespace=speech",
     ),
 )
 @_graph
@@ -147,10 +149,14 @@ def profile(
     type=click.Path(path_type=Path),
     help="folder for the manifests; default: deploy/k8s/NAME-OF-THE-CONFIG",
 )
-def render(graph: str, config: Path, out: Path | None) -> None:
-    """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend)."""
+@_overrides
+def render(graph: str, config: Path, out: Path | None, overrides: tuple[str, ...]) -> None:
+    """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend).
+
+    OVERRIDES are settings of the form --Component.key=value; docs/settings.md lists all.
+    """
     from auricle.tools.rendering.write import render as work
 
     with ending():
-        for path in work(graph, config, out or Path("deploy/k8s") / config.stem):
+        for path in work(graph, config, out or Path("deploy/k8s") / config.stem, overrides):
             click.echo(path)

@@ -8,6 +8,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 _LABEL = r"^[A-Za-z0-9./_-]+=[A-Za-z0-9._-]*$"
+_RESOURCE = r"^[A-Za-z]+:(cpu=[0-9]+m?|memory=[0-9]+[MG]i)$"
+_HOST = r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+_GATEWAY = r"^([-a-z0-9]+/[-a-z0-9]+)?$"
+_ANNOTATION = r"^[A-Za-z0-9./_-]+=.*$"
 _TAINT = r"^[A-Za-z0-9./_-]+(=[A-Za-z0-9._-]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"
 
 
@@ -26,8 +30,10 @@ class KubernetesSettings(BaseModel):
         pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
         description="namespace of the deployment",
     )
-    image: str = Field(
-        "auricle:gpu", description="image of all pods: deploy/docker/Dockerfile, target gpu"
+    image: str | None = Field(
+        None,
+        description="image of all pods, built with deploy/docker/Dockerfile; by default "
+        "auricle:gpu, or auricle:cpu if EncodeWorker.device is cpu",
     )
     dynamo_version: str = Field("1.6.1", description="version of Dynamo in the image")
     platform_namespace: str = Field(
@@ -36,8 +42,10 @@ class KubernetesSettings(BaseModel):
     monitoring_namespace: str = Field(
         "monitoring", description="namespace from which Prometheus scrapes"
     )
-    autoscaling: Literal["planner", "none"] = Field(
-        "planner", description="autoscaler of the pools; overlays use an HPA or KEDA instead"
+    autoscaling: Literal["planner", "none"] | None = Field(
+        None,
+        description="autoscaler of the pools; overlays use an HPA or KEDA instead. By default the "
+        "planner, if there is a profile",
     )
     model_claim: str = Field(
         "auricle-models",
@@ -77,5 +85,26 @@ class KubernetesSettings(BaseModel):
         (),
         description="taints of nodes that pods with GPUs tolerate, as KEY:EFFECT or "
         "KEY=VALUE:EFFECT, such as nvidia.com/gpu:NoSchedule",
+    )
+    resources: tuple[Annotated[str, Field(pattern=_RESOURCE)], ...] = Field(
+        (),
+        description="CPU requests and memory of components' pods in place of the computed ones, "
+        "such as Frontend:cpu=500m and PdWorker:memory=24Gi",
+    )
+    hosts: tuple[Annotated[str, Field(pattern=_HOST)], ...] = Field(
+        (), description="names by which clients reach the frontends, for ingress_class and gateway"
+    )
+    ingress_class: str = Field("", description="class of the Ingress to render; empty: none")
+    ingress_annotations: tuple[Annotated[str, Field(pattern=_ANNOTATION)], ...] = Field(
+        (),
+        description="annotations of the Ingress, as KEY=VALUE, such as its controller's timeouts",
+    )
+    tls_secret: str = Field(
+        "", description="secret of the type kubernetes.io/tls for the Ingress; empty: no TLS there"
+    )
+    gateway: str = Field(
+        "",
+        pattern=_GATEWAY,
+        description="Gateway, as NAMESPACE/NAME, of the HTTPRoute to render; empty: none",
     )
     profile: Path | None = Field(None, description="capacity profile; `auricle profile` writes it")

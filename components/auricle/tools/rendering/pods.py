@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from hashlib import sha256
 from typing import Any
 
 from auricle.config.settings import FrontendSettings
@@ -10,6 +11,7 @@ from auricle.tools.rendering.target import (
     CONFIG_FILE,
     CONFIG_PATH,
     ENGINES,
+    GRPC_PORT,
     HTTP_PORT,
     KEYS_PATH,
     MODELS_PATH,
@@ -39,6 +41,8 @@ _RESOURCES = {
     "TranslateWorker": ("4", 12288),
     "Planner": ("250m", 512),
 }
+# The annotation of pods that differs with their files.
+FILES = "files-sha256"
 # MiB of temporary files: of any process, and of an engine, which compiles kernels; and of logs.
 SCRATCH_MIB, _KERNELS_MIB, _LOGS_MIB = 2048, 8192, 1024
 # Loading weights and compiling may take this long; until then only the start-up probe runs.
@@ -48,6 +52,13 @@ _LIVENESS_PROBE_SECONDS = 5
 # The time before SIGTERM in which the pod is removed from services.
 _BEFORE_SIGTERM_SECONDS = 5
 _AFTER_DRAIN_SECONDS = 20
+# Where sessions live: the loss of a node ends as few as possible.
+_SPREAD = ("Frontend", "Processor")
+_SPREADING: Manifest = {
+    "maxSkew": 1,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "ScheduleAnyway",
+}
 _RDMA_TRANSPORTS = "rc_x,rc,dc_x,dc,cuda_copy,cuda_ipc"
 _TCP_TRANSPORTS = "tcp,cuda_copy,cuda_ipc"
 
@@ -65,12 +76,18 @@ def pod(target: Target, component: str) -> Manifest:
     }
     if component == "Planner":
         spec["serviceAccountName"] = f"{cluster.name}-planner"
+    if component in _SPREAD:
+        own = {"labelSelector": {"matchLabels": labels(cluster.name, component)}}
+        spec["topologySpreadConstraints"] = [_SPREADING | own]
     if target.on_gpu and component in (*WORKERS, *ENGINES):
         if cluster.gpu_node_labels:
             spec["nodeSelector"] = dict(label.split("=") for label in cluster.gpu_node_labels)
         if cluster.gpu_node_taints:
             spec["tolerations"] = [_toleration(taint) for taint in cluster.gpu_node_taints]
-    return {"metadata": {"labels": labels(cluster.name, component)}, "spec": spec}
+    # Pods read their files when they start: other files need other pods.
+    files = sha256("".join(target.files.values()).encode()).hexdigest()
+    metadata = {"labels": labels(cluster.name, component), "annotations": {FILES: files}}
+    return {"metadata": metadata, "spec": spec}
 
 
 def _toleration(taint: str) -> Manifest:
@@ -107,11 +124,11 @@ def container_security(*capabilities: str) -> Manifest:
 def _main(target: Target, component: str) -> Manifest:
     return {
         "name": "main",
-        "image": target.cluster.image,
+        "image": target.image,
         "command": ["auricle", "component", component],
         "args": ["-f", f"{CONFIG_PATH}/{CONFIG_FILE}"],
         "env": _environment(target, component),
-        "ports": _ports(component),
+        "ports": _ports(target, component),
         **_probes(component, target.settings[component].liveness_seconds),
         "lifecycle": {
             "preStop": {"exec": {"command": ["sleep", str(_BEFORE_SIGTERM_SECONDS)]}},
@@ -136,9 +153,10 @@ def _environment(target: Target, component: str) -> list[Manifest]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def _ports(component: str) -> list[Manifest]:
+def _ports(target: Target, component: str) -> list[Manifest]:
     if component == "Frontend":
-        return [{"name": "http", "containerPort": HTTP_PORT}]
+        grpc = [{"name": "grpc", "containerPort": GRPC_PORT}] if target.serves_grpc else []
+        return [{"name": "http", "containerPort": HTTP_PORT}, *grpc]
     return [{"name": "system", "containerPort": SYSTEM_PORT}]
 
 
@@ -165,15 +183,20 @@ def _probes(component: str, liveness_seconds: float) -> Manifest:
 
 
 def _resources(target: Target, component: str) -> Manifest:
-    cpu, memory = _RESOURCES[component]
+    cpu, mib = _RESOURCES[component]
     if component in WORKERS:
-        memory += target.slab_mib(component)
+        mib += target.slab_mib(component)
     if component in ENGINES:
-        memory += target.kv_mib(component)
+        mib += target.kv_mib(component)
+    memory = target.resource(component, "memory") or f"{mib}Mi"
     disk_space = disk(_scratch_mib(target, component))
-    requests: dict[str, Any] = {"cpu": cpu, "memory": f"{memory}Mi", **disk_space}
+    requests: dict[str, Any] = {
+        "cpu": target.resource(component, "cpu") or cpu,
+        "memory": memory,
+        **disk_space,
+    }
     # More memory than requested indicates a leak. CPU has no limit, so that idle cores are used.
-    limits: dict[str, Any] = {"memory": f"{memory}Mi", **disk_space}
+    limits: dict[str, Any] = {"memory": memory, **disk_space}
     if component in (*WORKERS, *ENGINES) and target.on_gpu:
         rdma = target.cluster.rdma_resource if component in WORKERS else ""
         for resource in (target.cluster.gpu_resource, rdma):
@@ -221,7 +244,7 @@ def _volumes(target: Target, component: str) -> list[Manifest]:
         },
         scratch(_scratch_mib(target, component)),
     ]
-    if component != "Planner":
+    if component != "Planner" and target.uses_claim:
         claim = {"claimName": cluster.model_claim, "readOnly": True}
         found.append({"name": "models", "persistentVolumeClaim": claim})
     if component == "Frontend" and cluster.api_keys_secret:
@@ -236,7 +259,7 @@ def _mounts(target: Target, component: str) -> list[Manifest]:
         {"name": "secret", "mountPath": SECRET_PATH, "readOnly": True},
         {"name": "scratch", "mountPath": SCRATCH_PATH},
     ]
-    if component != "Planner":
+    if component != "Planner" and target.uses_claim:
         found.append({"name": "models", "mountPath": MODELS_PATH, "readOnly": True})
     if component == "Frontend" and target.cluster.api_keys_secret:
         found.append({"name": "keys", "mountPath": KEYS_PATH, "readOnly": True})

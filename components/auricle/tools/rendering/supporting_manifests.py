@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import yaml
-
-from auricle.core.errors import SettingsError
 from auricle.tools.rendering.pods import (
     SCRATCH_MIB,
     container_security,
@@ -15,12 +12,11 @@ from auricle.tools.rendering.pods import (
     scratch,
 )
 from auricle.tools.rendering.target import (
-    CONFIG_FILE,
     DNS_PORT,
+    GRPC_PORT,
     HTTP_PORT,
     MODELS_PATH,
     NATS_PORT,
-    PROFILE_FILE,
     REQUEST_PORT,
     RESPONSE_PORT,
     SCRATCH_PATH,
@@ -38,22 +34,18 @@ from auricle.tools.rendering.target import (
 
 
 def config_map(target: Target) -> Manifest:
-    """Return the ConfigMap with the configuration of pods and the planner's capacity profile.
-
-    Raises SettingsError if the profile cannot be read.
-    """
-    data = {CONFIG_FILE: yaml.safe_dump(dict(target.sections), sort_keys=False)}
-    if "Planner" in target.components and (profile := target.cluster.profile) is not None:
-        try:
-            data[PROFILE_FILE] = profile.read_text()
-        except OSError as error:
-            raise SettingsError(f"cannot read Kubernetes.profile {profile}: {error}") from None
-    return manifest(target.cluster, "ConfigMap", "-config", data=data)
+    """Return the ConfigMap with the files of pods."""
+    return manifest(target.cluster, "ConfigMap", "-config", data=dict(target.files))
 
 
 def model_cache(target: Target) -> list[Manifest]:
-    """Return a volume claim for checkpoints and, for those with a name, a job that pulls them."""
+    """Return a volume claim for checkpoints and, for those with a name, a job that pulls them.
+
+    Nothing if the image has the only model.
+    """
     cluster = target.cluster
+    if not target.uses_claim:
+        return []
     spec: Manifest = {
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": cluster.model_claim_size}},
@@ -66,12 +58,15 @@ def model_cache(target: Target) -> list[Manifest]:
     return [claim, _download(target, names)] if names else [claim]
 
 
+_JOB_SECONDS = 600
+
+
 def _download(target: Target, names: list[str]) -> Manifest:
     cluster = target.cluster
     token = {"name": cluster.hub_token_secret, "key": "token", "optional": True}
     container: Manifest = {
         "name": "download",
-        "image": cluster.image,
+        "image": target.image,
         "command": ["auricle", "models", "pull", *names],
         "env": [
             {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": token}},
@@ -102,7 +97,8 @@ def _download(target: Target, names: list[str]) -> Manifest:
             ],
         },
     }
-    spec = {"backoffLimit": 4, "template": template}
+    # A job cannot be changed: one with another image or model can take its place once it is gone.
+    spec = {"backoffLimit": 4, "ttlSecondsAfterFinished": _JOB_SECONDS, "template": template}
     return manifest(cluster, "Job", "-model-download", spec=spec)
 
 
@@ -171,7 +167,9 @@ def pod_monitors(target: Target) -> list[Manifest]:
 
     def endpoints(name: str) -> Manifest:
         port = "http" if name == "Frontend" else "system"
-        return {"podMetricsEndpoints": [{"port": port, "path": "/metrics"}]}
+        endpoint = {"port": port, "path": "/metrics"}
+        # The job is the deployment's name, as in the alert rules and the dashboard.
+        return {"jobLabel": "app.kubernetes.io/part-of", "podMetricsEndpoints": [endpoint]}
 
     return _per_component(target, "PodMonitor", endpoints, selector_first=True)
 
@@ -209,7 +207,7 @@ def network_policies(target: Target) -> list[Manifest]:
             target,
             "clients",
             labels(name, "Frontend"),
-            ingress=[{"ports": _tcp(HTTP_PORT)}],
+            ingress=[{"ports": _tcp(HTTP_PORT, *([GRPC_PORT] if target.serves_grpc else []))}],
         ),
     ]
     first, last = UCX_PORTS

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from auricle.checkpoints.download.store import find, is_name
 from auricle.checkpoints.files import open_checkpoint
@@ -29,6 +33,7 @@ Manifest = dict[str, Any]
 
 # Fixed, because NetworkPolicies list them.
 HTTP_PORT = 8000
+GRPC_PORT = 8001
 SYSTEM_PORT = 9090
 REQUEST_PORT, RESPONSE_PORT = 9345, 9346
 UCX_PORTS = (20000, 20099)
@@ -49,15 +54,19 @@ SCALED = (*WORKERS, "DiarizeWorker", "TranslateWorker")
 API_VERSIONS = {
     "ConfigMap": "v1",
     "DynamoGraphDeployment": "nvidia.com/v1beta1",
+    "HTTPRoute": "gateway.networking.k8s.io/v1",
     "HorizontalPodAutoscaler": "autoscaling/v2",
+    "Ingress": "networking.k8s.io/v1",
     "Job": "batch/v1",
     "NetworkPolicy": "networking.k8s.io/v1",
     "PersistentVolumeClaim": "v1",
     "PodDisruptionBudget": "policy/v1",
     "PodMonitor": "monitoring.coreos.com/v1",
+    "PrometheusRule": "monitoring.coreos.com/v1",
     "Role": "rbac.authorization.k8s.io/v1",
     "RoleBinding": "rbac.authorization.k8s.io/v1",
     "ScaledObject": "keda.sh/v1alpha1",
+    "Service": "v1",
     "ServiceAccount": "v1",
 }
 
@@ -150,19 +159,57 @@ class Target:
                 return -(-settings.kv_blocks * settings.block_size * token // _MIB)
         return settings.kv_cache_gib * 1024
 
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The configuration of pods, and the planner's capacity profile.
+
+        Raises SettingsError if the profile cannot be read.
+        """
+        found = {CONFIG_FILE: yaml.safe_dump(dict(self.sections), sort_keys=False)}
+        if "Planner" in self.components and (profile := self.cluster.profile) is not None:
+            try:
+                found[PROFILE_FILE] = profile.read_text()
+            except OSError as error:
+                reason = f"cannot read Kubernetes.profile {profile}: {error}"
+                raise SettingsError(reason) from None
+        return found
+
     @property
     def on_gpu(self) -> bool:
-        return getattr(self.settings["EncodeWorker"], "device", "cpu") != "cpu"
+        return on_gpu(self.settings)
+
+    @property
+    def image(self) -> str:
+        return self.cluster.image or ("auricle:gpu" if self.on_gpu else "auricle:cpu")
+
+    @property
+    def uses_claim(self) -> bool:
+        """Whether pods read models from the claim; the image has the bundled one."""
+        return bool(_models(self.settings["Frontend"]) - _in_image(self.settings))
+
+    @property
+    def serves_grpc(self) -> bool:
+        return getattr(self.settings["Frontend"], "grpc_port", None) is not None
+
+    def resource(self, component: str, kind: str) -> str | None:
+        """Return what `Kubernetes.resources` sets for a component: `cpu` or `memory`."""
+        given = dict(one.split("=") for one in self.cluster.resources)
+        return given.get(f"{component}:{kind}")
 
 
-def read_target(graph: str, config: Path) -> Target:
-    """Read the settings of a graph for a cluster.
+def on_gpu(settings: Mapping[str, CommonSettings]) -> bool:
+    return getattr(settings["EncodeWorker"], "device", "cpu") != "cpu"
+
+
+def read_target(graph: str, config: Path, overrides: Iterable[str] = ()) -> Target:
+    """Read the settings of a graph for a cluster, with the overrides `--Component.key=value`.
 
     Raises SettingsError for invalid settings, and for those that do not work in pods.
     """
-    sections = load_config(config)
+    sections = load_config(config, overrides)
     cluster: KubernetesSettings = settings_for(KUBERNETES, sections, str(config))
-    adapted = {name: dict(own) for name, own in sections.items() if name != KUBERNETES}
+    adapted = deepcopy(sections)
+    adapted.pop(KUBERNETES, None)
     names = load_graph(graph).in_start_order()
     if "DynamoFrontend" in names:
         raise SettingsError(
@@ -172,12 +219,28 @@ def read_target(graph: str, config: Path) -> Target:
     for name, values in _for_pods(cluster).items():
         if name in (COMMON, *names):
             adapted.setdefault(name, {}).update(values)
+    if adapted.get("Frontend", {}).get("grpc_port") is not None:
+        adapted["Frontend"]["grpc_port"] = GRPC_PORT
+    for own in adapted.values():
+        if own.get("dtype") == "auto":
+            own["dtype"] = _DTYPE_OF_ANY_NODE
     # A pod has a GPU of its own.
     for engine in ENGINES:
         adapted.get(engine, {}).pop("processes_per_device", None)
     settings = all_settings(names, adapted, str(config))
-    _check(settings["Frontend"], str(config))
-    if cluster.autoscaling == "none":
+    _check(settings, str(config))
+    unknown = {one.partition(":")[0] for one in cluster.resources} - settings.keys()
+    if unknown:
+        raise SettingsError(
+            f"{config}: Kubernetes.resources names {', '.join(sorted(unknown))}; {graph} has "
+            f"{', '.join(settings)}"
+        )
+    if (cluster.ingress_class or cluster.gateway) and not cluster.hosts:
+        raise SettingsError(
+            f"{config}: Kubernetes.ingress_class and gateway need Kubernetes.hosts, the names by "
+            "which clients reach the server"
+        )
+    if cluster.autoscaling == "none" or (cluster.autoscaling is None and cluster.profile is None):
         settings.pop("Planner", None)
         adapted.pop("Planner", None)
     elif cluster.profile is None:
@@ -229,10 +292,29 @@ def named_models(settings: CommonSettings) -> list[str]:
     return [name for name in dict.fromkeys(given) if is_name(name)]
 
 
-def _check(settings: CommonSettings, source: str) -> None:
-    for key in ("model", "align_model", "speaker_model", "translate_model"):
+_MODELS = ("model", "align_model", "speaker_model", "translate_model")
+# Bundled models, below the working directory of the images.
+_IN_IMAGES, _IN_CPU_IMAGE = "models/speakers", "models/demo"
+# Nodes may have different CPUs, which all processes of one deployment must suit.
+_DTYPE_OF_ANY_NODE = "float32"
+
+
+def _models(settings: CommonSettings) -> set[str]:
+    """Return the models that are set, by name or as folders."""
+    return {str(path) for key in _MODELS if (path := getattr(settings, key)) is not None}
+
+
+def _in_image(settings: Mapping[str, CommonSettings]) -> set[str]:
+    return {_IN_IMAGES} if on_gpu(settings) else {_IN_IMAGES, _IN_CPU_IMAGE}
+
+
+def _check(components: Mapping[str, CommonSettings], source: str) -> None:
+    settings, bundled = components["Frontend"], _in_image(components)
+    for key in _MODELS:
         path = getattr(settings, key)
         if path is None or str(path).startswith(f"{MODELS_PATH}/"):
+            continue
+        if str(path) in bundled:
             continue
         if key not in READERS or not is_name(str(path)):
             raise SettingsError(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import yaml
 
+from auricle.tools.rendering.access import http_route, ingress, service
+from auricle.tools.rendering.monitoring import ALERTS, DASHBOARD, alerts, dashboard
 from auricle.tools.rendering.pods import deployment
 from auricle.tools.rendering.scaling import horizontal_autoscalers, keda_objects, replica_bounds
 from auricle.tools.rendering.supporting_manifests import (
@@ -19,19 +21,20 @@ from auricle.tools.rendering.supporting_manifests import (
 )
 from auricle.tools.rendering.target import Manifest, Target, read_target
 
-_HEADER = "# Rendered by `auricle render {graph} -f {config}`; not to be edited.\n"
+_HEADER = "# Rendered by `auricle render {command}`; not to be edited.\n"
 Files = dict[str, list[Manifest]]
 
 
-def render(graph: str, config: Path, out: Path) -> list[Path]:
+def render(graph: str, config: Path, out: Path, overrides: Sequence[str] = ()) -> list[Path]:
     """Write all manifests below `out` and return the files' paths.
 
-    Raises SettingsError before a file is written; existing files are overwritten.
+    `overrides` have the form `--Component.key=value`. Raises SettingsError before a file is
+    written; existing files are overwritten.
     """
-    target = read_target(graph, config)
-    header = _HEADER.format(graph=graph, config=config)
+    target = read_target(graph, config, overrides)
+    header = _HEADER.format(command=" ".join([graph, "-f", str(config), *overrides]))
     written = []
-    for folder, files in _folders(target).items():
+    for folder, files in folders(target).items():
         (out / folder).mkdir(parents=True, exist_ok=True)
         for name, manifests in files.items():
             path = out / folder / name
@@ -40,26 +43,40 @@ def render(graph: str, config: Path, out: Path) -> list[Path]:
     return written
 
 
-def _folders(target: Target) -> Mapping[str, Files]:
+def folders(target: Target) -> Mapping[str, Files]:
+    """Return all manifests, by folder and file."""
     base: Files = {
         "config.yaml": [config_map(target)],
         "deployment.yaml": [deployment(target)],
-        "model-cache.yaml": model_cache(target),
+        "service.yaml": [service(target)],
         "pdbs.yaml": disruption_budgets(target),
         "networkpolicies.yaml": network_policies(target),
     }
-    # PodMonitor is a kind of the Prometheus operator, which a cluster may lack.
-    monitoring = {"overlays/monitoring": _added({"podmonitors.yaml": pod_monitors(target)})}
+    if models := model_cache(target):
+        base["model-cache.yaml"] = models
+    if routes := ingress(target):
+        base["ingress.yaml"] = routes
+    # Kinds of the Prometheus operator and of the Gateway API, which a cluster may lack.
+    added = {"overlays/monitoring": _added(_monitoring(target))}
+    if route := http_route(target):
+        added["overlays/gateway"] = _added({"httproute.yaml": route})
     if "Planner" not in target.components:
-        return {"base": _kustomized(base), **monitoring}
+        return {"base": _kustomized(base), **added}
     base["planner-rbac.yaml"] = planner_rights(target)
     return {
         "base": _kustomized(base),
-        **monitoring,
+        **added,
         "overlays/replica-bounds": _added({"policies.yaml": replica_bounds(target)}),
         "overlays/hpa": _overlay(target, {"hpa.yaml": horizontal_autoscalers(target)}),
         "overlays/keda": _overlay(target, {"keda.yaml": keda_objects(target)}),
     }
+
+
+def _monitoring(target: Target) -> Files:
+    found = {"podmonitors.yaml": pod_monitors(target)}
+    if ALERTS.exists() and DASHBOARD.exists():  # not in an installation without the repository
+        found |= {"alerts.yaml": [alerts(target)], "dashboard.yaml": [dashboard(target)]}
+    return found
 
 
 def _kustomized(files: Files) -> Files:

@@ -31,6 +31,7 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 IN_EVERY_CLUSTER = {
     ("v1", "ConfigMap"),
     ("v1", "PersistentVolumeClaim"),
+    ("v1", "Service"),
     ("v1", "ServiceAccount"),
     ("batch/v1", "Job"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
@@ -159,7 +160,7 @@ def test_monitoring_is_added_to_the_base_and_to_every_overlay(
     (tree / "own").mkdir()
     (tree / "own/kustomization.yaml").write_text(yaml.safe_dump(own))
     alone = built(tree / "overlays/monitoring")
-    assert {m["kind"] for m in alone} == {"PodMonitor"}
+    assert {m["kind"] for m in alone} == {"ConfigMap", "PodMonitor", "PrometheusRule"}
     both = built(tree / "own")
     assert len(both) == len(built(tree / folder)) + len(alone)
 
@@ -426,7 +427,13 @@ def test_without_names_nothing_is_pulled(tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"Common": {"speaker_model": "owner/speakers"}}, "in pods checkpoints are below /models"),
         ({"Common": {"model": "models/demo"}}, "in pods checkpoints are below /models"),
-        ({"Kubernetes": {"profile": None}}, "needs Kubernetes.profile"),
+        (
+            {"Kubernetes": {"profile": None, "autoscaling": "planner"}},
+            "needs Kubernetes.profile",
+        ),
+        ({"Kubernetes": {"resources": ["Pd:cpu=1"]}}, "resources names Pd; .* has EncodeWorker"),
+        ({"Kubernetes": {"resources": ["PdWorker:cpu=1 GiB"]}}, "Kubernetes.resources is .* form"),
+        ({"Kubernetes": {"gateway": "infra/public"}}, "gateway need Kubernetes.hosts"),
         ({"EncodeWorker": {"replicas": 9}}, "EncodeWorker.replicas is 9, more than the 8"),
         ({"PdWorker": {"replicas": 10**9}}, "PdWorker.replicas is 1000000000: .* 64"),
         ({"Planner": {"pd": {"maximum": 10**9}}}, "Planner.pd.maximum is 1000000000: .* 10000"),
