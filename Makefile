@@ -157,10 +157,11 @@ audit: setup-dev
 	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
 
 # docs/settings.md, docs/cli.md, docs/ways_in.md, docs/asyncapi.json and the types of the page, from the code;
-# and the diagrams of the protocols, from deploy/site/sequences.yaml.
+# the Helm chart, from the code and configs/; and the diagrams of the protocols, from deploy/site/sequences.yaml.
 interfaces: setup
 	$(BIN)/python -m auricle.tools.rendering.interfaces
 	$(BIN)/python -m auricle.cli.page
+	$(BIN)/python -m auricle.tools.rendering.chart
 	$(BIN)/python deploy/site/sequences.py
 
 # Each language is trained in the voices of those of models/training/sources that speak it, whose packages are

@@ -140,6 +140,7 @@ def profile(
         "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml",
         "auricle render graphs.e_pd:Frontend -f configs/h100-0.6b.yaml --out manifests",
         "auricle render graphs.e_pd:Frontend -f configs/whisper.yaml --Kubernetes.namespace=speech",
+        "auricle render graphs.e_pd_align:Frontend -f mine.yaml --chart --out charts/mine",
     ),
 )
 @_graph
@@ -147,16 +148,26 @@ def profile(
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="folder for the manifests; default: deploy/k8s/NAME-OF-THE-CONFIG",
+    help="folder for the manifests; default: deploy/k8s/NAME-OF-THE-CONFIG, of a chart build/chart",
 )
+@click.option("--chart", is_flag=True, help="write a Helm chart of the manifests instead")
 @_overrides
-def render(graph: str, config: Path, out: Path | None, overrides: tuple[str, ...]) -> None:
+def render(
+    graph: str, config: Path, out: Path | None, chart: bool, overrides: tuple[str, ...]
+) -> None:
     """Write Kubernetes manifests for GRAPH (such as graphs.e_pd:Frontend).
 
     OVERRIDES are settings of the form --Component.key=value; docs/settings.md lists all.
     """
+    from auricle.tools.rendering.chart import write_chart
     from auricle.tools.rendering.write import render as work
 
     with ending():
-        for path in work(graph, config, out or Path("deploy/k8s") / config.stem, overrides):
+        if chart:
+            written = write_chart(
+                out or Path("build/chart"), {config.stem: config}, graph, overrides
+            )
+        else:
+            written = work(graph, config, out or Path("deploy/k8s") / config.stem, overrides)
+        for path in written:
             click.echo(path)
