@@ -39,8 +39,12 @@ from auricle.protocol.sessions import Boundary
 
 # A frame is silence if its probability is below (threshold − this), as in silero-vad's iterator.
 _HYSTERESIS = 0.15
-# Samples for which the probability must stay high. Without this a click would open a segment.
-_MIN_SPEECH = 3 * VAD_FRAME
+# Samples for which the probability must stay high. Without this a click or a breath would open a
+# segment, and Whisper invents a word for it. Of 534 words and sentences of a professional speaker,
+# alone between silences, the shortest ("a") has 256 ms.
+_MIN_SPEECH = 5 * VAD_FRAME
+# The same at the end of the audio, which may cut off a word.
+_MIN_LAST = 3 * VAD_FRAME
 # Probabilities stay high for about two frames after speech has ended (median 65 ms over
 # synthetic speech with known ends).
 _LAG = 2 * VAD_FRAME
@@ -157,9 +161,8 @@ class Endpointer:
         endpointer `asks` afterwards, it continues with the `answer`.
         """
         self._decided, self._stalled = self._end, max(samples, self._stalled)
-        events: list[AudioEvent] = []
-        if not self._speaking and self._onset is not None:  # a short word before the silence
-            events += self._start(self._onset)
+        events: list[AudioEvent] = self._start(self._begin) if self._ends_in_word else []
+        self._onset = None
         if self._speaking and self._quiet_since is None:
             self._quiet_since = self._end
             events += self._release(self._end)
@@ -236,8 +239,8 @@ class Endpointer:
         events = self.push(np.zeros(0, np.int16), probabilities)
         self._asks = False
         total = self._end
-        if not self._speaking and self._onset is not None:  # the audio ends with a short word
-            events += self._start(self._onset)
+        if self._ends_in_word:
+            events += self._start(self._begin)
         if self._speaking:
             end = total if self._quiet_since is None else self._quiet_since
             limit = total if self._quiet_since is None else min(total, end + self._hangover)
@@ -305,6 +308,13 @@ class Endpointer:
         """Where speech began that is not long enough yet, or where it can begin next."""
         return self._decided if self._onset is None else self._onset
 
+    @property
+    def _ends_in_word(self) -> bool:
+        """Whether speech that has not been long enough is, if the audio ends here."""
+        if self._speaking or self._onset is None:
+            return False
+        return self._decided - self._onset >= _MIN_LAST
+
     def _frame(self, probability: float) -> list[AudioEvent]:
         start = self._decided
         self._decided += VAD_FRAME
@@ -364,7 +374,10 @@ class Endpointer:
         """End speech: at once, with the turn model's `probability`, or after a silence."""
         stopped = SpeechEnd(quiet_since, probability)
         self._speaking, self._quiet_since, self._wait = False, None, None
-        return [*self._release(quiet_since + self._hangover, "endpoint"), stopped]
+        # After a time without audio, less than the hangover has come by the end. More may be here
+        # already, but that depends on packets.
+        until = min(quiet_since + self._hangover, self._decided)
+        return [*self._release(until, "endpoint"), stopped]
 
     def _release(self, until: int, boundary: Boundary = "none") -> list[AudioEvent]:
         until = min(until, self._audio_start + len(self._audio))

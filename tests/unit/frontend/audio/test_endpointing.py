@@ -35,8 +35,10 @@ def test_silence_is_not_let_through() -> None:
     assert run([0.01] * 200) == []
 
 
-def test_a_click_opens_nothing() -> None:
+def test_a_click_or_a_breath_opens_nothing() -> None:
     assert run([0.0] * 20 + [0.9] * 2 + [0.0] * 20) == []
+    assert run([0.0] * 20 + [0.9] * 4 + [0.0] * 20) == []
+    assert run([0.0] * 20 + [0.9] * 2) == []
 
 
 def test_speech_comes_with_its_pre_roll_and_ends_after_the_silence() -> None:

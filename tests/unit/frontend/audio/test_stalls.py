@@ -102,10 +102,18 @@ def test_a_recorded_silence_counts_too() -> None:
 
 def test_a_short_word_before_a_stall_is_heard() -> None:
     talk = Talk(OPTIONS)
-    assert marks(talk.hear(SILENCE * 30 + [0.9])) == []
+    assert marks(talk.hear(SILENCE * 30 + [0.9] * 3)) == []
     assert talk.gate.stall_needed == 0
     onset = 30 * VAD_FRAME
     assert marks(talk.stall(1.0)) == [SpeechOnset(onset), SpeechEnd(talk.samples)]
+
+
+def test_a_click_before_a_stall_is_not_heard() -> None:
+    talk = Talk(OPTIONS)
+    assert marks(talk.hear(SILENCE * 30 + [0.9])) == []
+    assert marks(talk.stall(1.0)) == []
+    assert talk.gate.stall_needed is None
+    assert marks(talk.hear([0.9] * 4 + SILENCE * 30)) == []
 
 
 def test_nothing_happens_in_silence() -> None:
@@ -154,6 +162,18 @@ def test_the_model_hears_a_pause_that_has_no_audio() -> None:
     gate.stall(SECOND)
     assert gate.asks
     np.testing.assert_array_equal(gate.turn, np.concatenate([pcm, np.zeros(3_200, np.int16)]))
+
+
+def test_what_comes_after_the_end_of_speech_does_not_depend_on_packets() -> None:
+    """Speech ends by the time without audio; less audio than usual has come by then."""
+    ends = []
+    for packets in ([6], [1] * 6):
+        talk = Talk(OPTIONS)
+        talk.hear(SPEECH)
+        talk.stall(0.2)
+        events = [event for frames in packets for event in talk.hear(SILENCE * frames)]
+        ends.append([e.end for e in events if isinstance(e, AudioChunk)][-1])
+    assert ends[0] == ends[1]
 
 
 # ── an ingest, resumed ──────────────────────────────────────────────────────
