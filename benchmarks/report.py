@@ -4,8 +4,9 @@
 
 The section between the marks of NAME is replaced, and plots next to the file (`NAME-*.png`) are
 copied. Figures, their meaning and bars come from the registry, explanations from the benchmark's
-NOTES.md, numbers only from FILE. `faults` takes the files of several runs and writes
-docs/RELIABILITY.md; `real_speech` also takes the file of `real_speech.exact`.
+NOTES.md, numbers only from FILE. `peers` also writes its part of docs/comparison.md. `faults` takes
+the files of several runs and writes docs/RELIABILITY.md; `real_speech` also takes the file of
+`real_speech.exact`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 
 from benchmarks import harness
 from benchmarks.faults.document import DOCUMENT, document
-from benchmarks.markdown import figure_table, heading
+from benchmarks.markdown import figure_table, heading, replace_between
+from benchmarks.peers import document as peers_document
 from benchmarks.registry import ENTRIES
 from benchmarks.report_tables import INTRODUCTIONS, TABLES, counted
 
@@ -66,6 +68,9 @@ def write(name: str, files: list[Path], command: str, note: str) -> None:
     lines = section(name, _merged(files), command, note)
     text = "\n".join(lines) + "\n"
     _RESULTS.write_text(replaced(_RESULTS.read_text(), name, text))
+    if name == "peers":
+        lines = peers_document.part(_merged(files))
+        replace_between(peers_document.DOCUMENT, name, "\n".join(lines) + "\n")
     for plot in files[0].parent.glob(f"{name}-*.png"):
         shutil.copy(plot, _PLOTS / plot.name)
 

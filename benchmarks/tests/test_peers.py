@@ -93,6 +93,16 @@ def test_the_objective_is_the_last_text_within_a_second_and_the_words_of_the_sam
     assert found["offline_wer"] == 3.0 or not row["heard"]
 
 
+def test_a_few_wrong_words_do_not_show_that_a_server_is_worse() -> None:
+    row = live_row("s", 1, 0.9, wrong=3)
+    for number, wrong in ((0, 13), (1, 13)):  # two points more, but in two sessions of ten
+        row["heard"][number] = row["heard"][number] | {"wrong": wrong}
+    (found,) = figures.live([offline_row(wrong=3), row])
+    low, high = found["worse_interval"]
+    assert low < 1 and high > 2
+    assert found["kept"]
+
+
 def test_the_most_sessions_are_those_of_the_last_number_that_was_kept() -> None:
     rows = [
         live_row("s", 1, 0.4),
