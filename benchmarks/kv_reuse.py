@@ -146,7 +146,6 @@ async def bench(
 ) -> AsyncIterator[Bench]:
     """Yield engine and slab, and close them afterwards."""
     kind = engine_kind(settings.engine)
-    kind.begin(settings)
     checkpoint = open_checkpoint(_MODEL)
     geometry = checkpoint.geometry
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES["float32"], geometry.window_embeddings)

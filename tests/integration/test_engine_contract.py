@@ -62,7 +62,6 @@ async def bench(
 ) -> AsyncIterator[Bench[Engine]]:
     prompt = PromptFormat(checkpoint)
     kind = engine_kind(settings.engine)
-    kind.begin(settings)
     windows = with_recordings(checkpoint, slab)
     windows |= growing(checkpoint, slab, GROWING, sum(map(len, windows.values())))
     # More wait in these tests than a worker admits.

@@ -103,12 +103,14 @@ def run_component(name: str, settings: CommonSettings) -> None:
         _die_with_parent()
     # Before it serves, a process has nothing to drain: SIGINT ends it at once, like SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    trim_heap()
     if any(pool.component == name for pool in OPTIONAL_POOLS):
         lower_priority(_NICE_OPTIONAL)
     main = importlib.import_module(f"{PACKAGES[name]}.main")
+    # Some components need a part of their start to run before the process has threads.
+    prepared = [main.prepare(settings)] if hasattr(main, "prepare") else []
+    trim_heap()
     # As in Dynamo's own components: uvloop lowers the cost of packets and requests.
-    uvloop.run(main.run(settings))
+    uvloop.run(main.run(settings, *prepared))
 
 
 def set_environment(name: str, settings: CommonSettings) -> None:

@@ -177,15 +177,18 @@ class KindOnDevice(Protocol):
         """Return the GPU of passes; None for a CPU."""
         ...
 
+    def begin(self, settings: DecoderSettings) -> None:
+        """Load libraries, if the engine starts sooner or smaller by that.
+
+        Call it once, if at all, before this process has threads. Blocks for seconds.
+        """
+        ...
+
 
 class EngineKind(KindOnDevice, Protocol):
     """Checks and starts engines of one kind with audio in prompts, or in cross-attention."""
 
     def capabilities(self, settings: PdWorkerSettings) -> EngineCapabilities: ...
-
-    def begin(self, settings: PdWorkerSettings) -> None:
-        """Begin to load libraries in another process, without waiting for it."""
-        ...
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:
         """Raise SettingsError if the settings require more memory than this process may use."""

@@ -18,7 +18,7 @@ _HEALTH_SECONDS = 0.2
 
 
 def checked_kind(settings: PdWorkerSettings) -> EngineKind:
-    """Return the configured kind of engine. Blocks for seconds: call it in a worker thread.
+    """Return the configured kind of engine. Blocks for seconds.
 
     Raises SettingsError if it lacks a required capability or its device.
     """

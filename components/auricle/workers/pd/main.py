@@ -27,19 +27,28 @@ from auricle.process.tracing import traced
 from auricle.process.transport import transfers
 from auricle.protocol.diagnosis import KvRoom, RunningModel
 from auricle.protocol.recognition import DecodeRequest
-from auricle.workers.pd.engine import Engine, GenerateRequest
+from auricle.workers.pd.engine import Engine, EngineKind, GenerateRequest
 from auricle.workers.pd.engine_start import checked_kind, started_in_turn, watch
 from auricle.workers.pd.metrics import PdWorkerMetrics
 from auricle.workers.pd.worker import PdWorker
 
 
-async def run(settings: PdWorkerSettings) -> None:
+def prepare(settings: PdWorkerSettings) -> EngineKind:
+    """Check the engine's device and load its libraries, before this process has threads.
+
+    Blocks for seconds. Raises SettingsError.
+    """
+    kind = checked_kind(settings)
+    report_status(f"loading {kind.name}")
+    kind.begin(settings)
+    return kind
+
+
+async def run(settings: PdWorkerSettings, kind: EngineKind) -> None:
     """Serve decode requests until the process is stopped and has drained.
 
-    Raises CheckpointError or SettingsError if it cannot start.
+    `kind` is from `prepare`. Raises CheckpointError or SettingsError if it cannot start.
     """
-    kind = await asyncio.to_thread(checked_kind, settings)
-    kind.begin(settings)
     report_status("reading checkpoint")
     checkpoint = await asyncio.to_thread(open_checkpoint, settings.model)
     prompt = PromptFormat(checkpoint)

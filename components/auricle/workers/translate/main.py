@@ -13,19 +13,29 @@ from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import traced
 from auricle.protocol.annotation import TranslateRequest
 from auricle.protocol.diagnosis import RunningModel
-from auricle.workers.pd.engine import Engine, GenerateRequest
+from auricle.workers.pd.engine import Engine, GenerateRequest, TextEngineKind
 from auricle.workers.pd.engine_start import started_in_turn, text_kind, watch
 from auricle.workers.translate.prompt import TranslatorPrompt
 from auricle.workers.translate.worker import TranslateWorker, TranslateWorkerMetrics
 
 
-async def run(settings: TranslateWorkerSettings) -> None:
-    """Serve translate requests until the process is stopped and has drained.
+def prepare(settings: TranslateWorkerSettings) -> TextEngineKind:
+    """Check the engine's device and load its libraries, before this process has threads.
 
-    Raises CheckpointError or SettingsError if it cannot start.
+    Blocks for seconds. Raises SettingsError.
     """
     kind = text_kind(settings.engine)
-    await asyncio.to_thread(kind.check_device, settings)
+    kind.check_device(settings)
+    report_status(f"loading {kind.name}")
+    kind.begin(settings)
+    return kind
+
+
+async def run(settings: TranslateWorkerSettings, kind: TextEngineKind) -> None:
+    """Serve translate requests until the process is stopped and has drained.
+
+    `kind` is from `prepare`. Raises CheckpointError or SettingsError if it cannot start.
+    """
     report_status("reading checkpoint")
     model = await asyncio.to_thread(open_text_model, settings.checkpoint)
     prompt = await asyncio.to_thread(TranslatorPrompt, model)

@@ -2,57 +2,102 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import multiprocessing
 import os
+import subprocess
+import sys
+import tempfile
+import threading
 from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from auricle.workers.pd.vllm import engine_server
 
 pytestmark = pytest.mark.unit
-SECONDS = 30
+SECONDS = 60
+LIGHT = "colorsys"  # in place of vLLM; nothing else imports it
 
 
-def say(to: Connection) -> None:
+def found_by_the_engine() -> dict[str, Any]:
+    """Start the server and an engine's process; return the state of that process.
+
+    For a process without other threads.
+    """
+    engine_server._PRELOADED = LIGHT
+    os.environ["UNSET_LATER"] = "1"
+    with tempfile.NamedTemporaryFile() as left_open:
+        engine_server.start(1)
+        os.environ["SET_LATER"] = "1"
+        del os.environ["UNSET_LATER"]
+        # A lock that another thread holds for ever must not be held in the engine's process.
+        held = threading.Lock()
+        threading.Thread(target=held.acquire).start()
+        mine, theirs = multiprocessing.Pipe(duplex=False)
+        process = engine_server.ForkedContext().Process(
+            target=say, kwargs={"to": theirs, "file": left_open.name}, name="engine"
+        )
+        process.start()
+        assert mine.poll(SECONDS)
+        found: dict[str, Any] = mine.recv()
+        process.join(SECONDS)
+    return found | {"exit code": process.exitcode, "parent": found["parent"] == os.getpid()}
+
+
+def say(to: Connection, file: str) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
-    to.send((os.environ.get("SET_LATER"), os.environ.get("UNSET_LATER"), parent.pid))
-
-
-def test_a_process_has_the_environment_of_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_server, "_PRELOAD", [])
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("UNSET_LATER", "1")
-    engine_server.start(1)
-    monkeypatch.setenv("SET_LATER", "1")
-    monkeypatch.delenv("UNSET_LATER")
-    mine, theirs = multiprocessing.Pipe(duplex=False)
-    process = engine_server.ForkedContext().Process(
-        target=say, kwargs={"to": theirs}, name="engine"
+    to.send(
+        {
+            "set later": os.environ.get("SET_LATER"),
+            "unset later": os.environ.get("UNSET_LATER"),
+            "threads": os.environ["OMP_NUM_THREADS"],
+            "parent": parent.pid,
+            "imported": LIGHT in sys.modules,
+            "left open": any(
+                one.exists() and one.samefile(file) for one in Path("/proc/self/fd").iterdir()
+            ),
+            "shares OpenMP": hasattr(ctypes.CDLL(None), "GOMP_parallel"),
+        }
     )
-    process.start()
-    assert mine.poll(SECONDS)
-    assert mine.recv() == ("1", None, os.getpid())
-    process.join(SECONDS)
-    assert process.exitcode == 0
 
 
-def test_starting_the_server_leaves_what_is_loaded_first_as_it_was(
+def test_a_process_has_the_imports_of_the_server_and_the_environment_of_when_it_is_made() -> None:
+    run = subprocess.run(
+        [sys.executable, __file__], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {
+        "set later": "1",
+        "unset later": None,
+        "threads": "1",
+        "parent": True,
+        "imported": True,
+        "left open": False,
+        "shares OpenMP": True,
+        "exit code": 0,
+    }
+
+
+def test_the_server_is_not_forked_from_a_process_with_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr(engine_server, "_PRELOAD", [])
+    monkeypatch.setattr(engine_server, "_PRELOADED", LIGHT)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(
-        engine_server.forkserver, "ensure_running", lambda: seen.append(os.environ["LD_PRELOAD"])
-    )
-    for before in (None, "/lib/mine.so"):
-        if before is None:
-            monkeypatch.delenv("LD_PRELOAD", raising=False)
-        else:
-            monkeypatch.setenv("LD_PRELOAD", before)
-        engine_server.start(1)
-        assert os.environ.get("LD_PRELOAD") == before
-    assert [one.partition(":")[0] for one in seen][1] == "/lib/mine.so"
-    assert all("libgomp" in one for one in seen)
+    may_end = threading.Event()
+    other = threading.Thread(target=may_end.wait, name="other")
+    other.start()
+    try:
+        with pytest.raises(RuntimeError, match=r"forked before .*other"):
+            engine_server.start(1)
+    finally:
+        may_end.set()
+        other.join()
+
+
+if __name__ == "__main__":
+    print(json.dumps(found_by_the_engine()))

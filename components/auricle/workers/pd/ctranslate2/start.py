@@ -47,7 +47,7 @@ class CTranslate2Kind:
     def device(self) -> str | None:
         return None
 
-    def begin(self, settings: PdWorkerSettings) -> None:
+    def begin(self, settings: DecoderSettings) -> None:
         """Do nothing: the engine is a thread of this process."""
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:

@@ -65,9 +65,15 @@ class SglangOnDevice:
 
     def begin(self, settings: DecoderSettings) -> None:
         """Start the engine's process, which imports SGLang and then waits."""
-        from auricle.workers.pd.sglang.engine import EngineProcess
+        self._begun(settings)
 
-        self._process = EngineProcess(settings.threads, on_gpu=self.device() is not None)
+    def _begun(self, settings: DecoderSettings) -> EngineProcess:
+        """Return the engine's process; start it if there is none."""
+        if self._process is None:
+            from auricle.workers.pd.sglang.engine import EngineProcess
+
+            self._process = EngineProcess(settings.threads, on_gpu=self.device() is not None)
+        return self._process
 
     def _kv_tokens(self, settings: DecoderSettings, config: Mapping[str, Any]) -> int | None:
         if self.device() is not None and settings.kv_blocks is None:
@@ -114,8 +120,7 @@ class SglangKind(SglangOnDevice):
         audio_token: int | None,
         kv_events: str,
     ) -> SglangEngine:
-        """See `EngineKind.start`; `begin` must have been called."""
-        if kv_events or audio_token is None or self._process is None:
+        if kv_events or audio_token is None:
             raise ValueError("this engine has no KV events, and takes audio in prompts only")
         from auricle.workers.pd.sglang.engine import SglangEngine
 
@@ -124,7 +129,7 @@ class SglangKind(SglangOnDevice):
             slab=export(slab),
             audio_token=audio_token,
         )
-        return SglangEngine(options, self._process)
+        return SglangEngine(options, self._begun(settings))
 
 
 class SglangTextKind(SglangOnDevice):
@@ -136,10 +141,10 @@ class SglangTextKind(SglangOnDevice):
         self._kv_tokens(settings, model.config)
 
     def start(self, settings: TranslateWorkerSettings, model: TextModel) -> SglangEngine:
-        from auricle.workers.pd.sglang.engine import EngineProcess, SglangEngine
+        from auricle.workers.pd.sglang.engine import SglangEngine
 
-        home = EngineProcess(settings.threads, on_gpu=self.device() is not None)
-        return SglangEngine(self._options(settings, model.path, model.config), home)
+        options = self._options(settings, model.path, model.config)
+        return SglangEngine(options, self._begun(settings))
 
 
 def _check_installed(settings: DecoderSettings) -> None:

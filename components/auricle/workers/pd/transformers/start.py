@@ -46,7 +46,7 @@ class TransformersKind:
 
         return "cuda" if torch.cuda.is_available() else None
 
-    def begin(self, settings: PdWorkerSettings) -> None:
+    def begin(self, settings: DecoderSettings) -> None:
         """Do nothing: the engine is a thread of this process."""
 
     def check_memory(self, settings: PdWorkerSettings, checkpoint: ModelCheckpoint) -> None:

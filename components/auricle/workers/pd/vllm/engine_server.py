@@ -1,50 +1,87 @@
-"""Forks the process of vLLM's engine from a server that has imported vLLM.
+"""Forks the process of vLLM's engine from a server, which is forked from this process.
 
-vLLM would start a new interpreter after its import in this process, and import itself again: ten
-seconds each on a CPU. The server imports it at the same time as this process. It has no threads,
-and shares only the environment of this process.
+vLLM would start a new interpreter for its engine, which imports everything again: ten seconds of a
+CPU and 300 MB. Here this process imports it, and forks a server before it has threads. The server
+forks the engine's process later, when this one has threads (NIXL's, Dynamo's) that hold locks.
 """
 
 from __future__ import annotations
 
+import ctypes
+import importlib
+import logging
 import os
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
-from multiprocessing import forkserver, get_context
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from typing import Any, ClassVar
 
 from auricle.workers.pd.vllm.process import set_defaults
 
-_PRELOAD = ["auricle.workers.pd.vllm.preloaded"]
-_LIBRARIES = "LD_PRELOAD"
+_PRELOADED = "auricle.workers.pd.vllm.preloaded"
 
 
 def start(threads: int) -> None:
-    """Start the server for an engine with that many threads, without waiting for it."""
+    """Import vLLM for an engine with that many threads, and fork the server.
+
+    Blocks for seconds. Raises RuntimeError in a process that has other threads.
+    """
     set_defaults()
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    get_context("forkserver").set_forkserver_preload(_PRELOAD)
-    before = os.environ.get(_LIBRARIES)
-    os.environ[_LIBRARIES] = _with_openmp(before)
+    _share_openmp()
+    importlib.import_module(_PRELOADED)
+    # The server does not need a timer of this process's log.
+    others = [t.name for t in threading.enumerate()[1:] if not isinstance(t, threading.Timer)]
+    if others:
+        raise RuntimeError(f"the engine's server must be forked before {others} start")
+    resource_tracker.ensure_running()
+    server: Any = forkserver
+    server.set_forkserver_preload([])  # nothing to import
+    processes: Any = util
+    original, processes.spawnv_passfds = processes.spawnv_passfds, _fork
     try:
-        forkserver.ensure_running()
+        server.ensure_running()
     finally:
-        if before is None:
-            del os.environ[_LIBRARIES]
-        else:
-            os.environ[_LIBRARIES] = before
+        processes.spawnv_passfds = original
 
 
-def _with_openmp(loaded: str | None) -> str:
-    """Add PyTorch's OpenMP to LD_PRELOAD, as vLLM does for the processes it starts."""
+def _share_openmp() -> None:
+    """Load PyTorch's OpenMP for all libraries, as vLLM does by LD_PRELOAD for its processes."""
     spec = find_spec("torch")
     home = Path(spec.origin).parent if spec and spec.origin else Path()
-    found = sorted(map(str, home.glob("lib/libgomp*.so*")))[:1]
-    return ":".join([*([loaded] if loaded else []), *found])
+    for library in sorted(home.glob("lib/libgomp*.so*"))[:1]:
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def _fork(_path: object, arguments: Sequence[str], descriptors: Sequence[int]) -> int:
+    """Take the place of `multiprocessing.util.spawnv_passfds`: fork instead of executing Python.
+
+    The last of the arguments is the code to run.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        kept = sorted({0, 1, 2, *descriptors})
+        for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+            os.closerange(low + 1, high)
+        from setproctitle import setproctitle
+
+        setproctitle("auricle engine forkserver")  # not the title of this component
+        logging.captureWarnings(False)
+        logging.getLogger().handlers.clear()  # the engine logs by its own
+        sys.excepthook = sys.__excepthook__
+        server: Any = forkserver
+        server._forkserver._lock._at_fork_reinit()  # the caller holds it
+        exec(arguments[-1], {})
+    finally:
+        os._exit(0)
 
 
 @contextmanager

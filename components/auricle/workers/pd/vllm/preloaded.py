@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import gc
-import logging
-import os
 
 from auricle.process.resources import collect_rarely
 
 collect_rarely()
-# vLLM applies it only at the start of an engine.
-logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
-
 import setproctitle  # noqa: E402
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.executor.uniproc_executor  # noqa: E402,F401

@@ -99,6 +99,10 @@ _DEFAULTS = {
 
 
 def set_defaults() -> None:
-    """Set the variables that the user has not set."""
+    """Set the variables that the user has not set, and the level of what vLLM logs on import."""
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
+    # vLLM itself applies it only at the start of an engine.
+    logging.getLogger("vllm").setLevel(os.environ["VLLM_LOGGING_LEVEL"])
+    # Warns that there is no Triton, which vLLM does not need on a CPU.
+    logging.getLogger("torch._library.triton").setLevel(logging.ERROR)

@@ -1,6 +1,6 @@
 """Checks settings before vLLM starts, as its own errors take a minute, and starts it.
 
-vLLM itself is imported at the start of an engine.
+vLLM itself is imported by `begin`, or at the start of an engine.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class VllmOnDevice:
 
     def check_device(self, settings: DecoderSettings) -> None:
         """Raise SettingsError if vLLM or its device is missing, or cannot run these settings."""
+        set_defaults()
         _check_installed(settings)
         check_runner(settings, os.environ)
         passes_on(device_of_vllm(), settings)
@@ -79,7 +80,7 @@ class VllmOnDevice:
         return "cuda" if device_of_vllm() == "gpu" else None
 
     def begin(self, settings: DecoderSettings) -> None:
-        """Start the server that the engine's process is forked from, on a CPU.
+        """Import vLLM and start the server that the engine's process is forked from, on a CPU.
 
         On a GPU a new process is spawned, as the driver's state is not valid after a fork.
         """
