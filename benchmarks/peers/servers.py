@@ -249,10 +249,15 @@ def running(name: str, model: Weights, *settings: str) -> Iterator[Serving]:
         yield Serving(target, process, shlex.join(command).replace(f"{ROOT}/", ""))
 
 
+# Other servers accept any number of sessions, whether they carry them or not.
+_EVERYBODY = ("--Processor.admission=fixed",)
+
+
 @contextlib.contextmanager
 def _ours(model: Weights, settings: tuple[str, ...]) -> Iterator[Serving]:
     """As delivered, with the configuration for Whisper on a CPU or for the demo model."""
     demo = model.name == DEMO
+    settings = (*_EVERYBODY, *settings)
     config, chunk_ms = ("configs/demo.yaml", 640) if demo else ("configs/whisper.yaml", 1280)
     options = (*AS_DELIVERED, f"--Common.model={model.transformers}", *settings)
     with serving(*options, config=config) as server:
