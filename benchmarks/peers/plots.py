@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from benchmarks.peers.figures import FINAL_SECONDS
 
@@ -28,6 +29,10 @@ def draw(rows: Sequence[dict[str, Any]], folder: Path) -> None:
             axis.set_xlabel("sessions at a time")
             axis.set_ylabel(what)
             axis.set_yscale("log")
+            axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.yaxis.set_minor_formatter(NullFormatter())
         axes[1].axhline(FINAL_SECONDS, color="gray", linestyle=":", label="objective")
         axes[1].legend(fontsize="small")
         figure.suptitle(f"{model}, two cores")
