@@ -28,7 +28,7 @@ def found_by_the_engine() -> dict[str, Any]:
 
     For a process without other threads.
     """
-    engine_server._PRELOADED = LIGHT
+    engine_server.PRELOADED = LIGHT
     os.environ["UNSET_LATER"] = "1"
     with tempfile.NamedTemporaryFile() as left_open:
         engine_server.start(1)
@@ -86,7 +86,7 @@ def test_a_process_has_the_imports_of_the_server_and_the_environment_of_when_it_
 def test_the_server_is_not_forked_from_a_process_with_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine_server, "_PRELOADED", LIGHT)
+    monkeypatch.setattr(engine_server, "PRELOADED", LIGHT)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     may_end = threading.Event()
     other = threading.Thread(target=may_end.wait, name="other")

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from auricle.workers.pd.vllm.process import set_defaults
 
-_PRELOADED = "auricle.workers.pd.vllm.preloaded"
+PRELOADED = "auricle.workers.pd.vllm.preloaded"
 
 
 def start(threads: int) -> None:
@@ -35,7 +35,7 @@ def start(threads: int) -> None:
     set_defaults()
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _share_openmp()
-    importlib.import_module(_PRELOADED)
+    importlib.import_module(PRELOADED)
     # The server does not need a timer of this process's log.
     others = [t.name for t in threading.enumerate()[1:] if not isinstance(t, threading.Timer)]
     if others:

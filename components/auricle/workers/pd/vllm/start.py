@@ -49,7 +49,7 @@ class VllmOnDevice:
     def libraries(self) -> Sequence[str]:
         """Return vLLM and the modules of our plug-in. Sets variables that vLLM reads."""
         set_defaults()
-        late = ["vllm", *modules_of(plug_in)]
+        late = ["vllm", "setproctitle", *modules_of(plug_in)]
         return [*late, "pynvml"] if device_of_vllm() == "gpu" else late
 
     def built_for(self, settings: DecoderSettings) -> str:
