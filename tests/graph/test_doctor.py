@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 from auricle.cli import main
 from auricle.frontend.transport.access.keys import key_file, new_key
-from auricle_testing.server import Server, frontend_beside
+from auricle_testing.server import Server, eventually, frontend_beside
 from tests.doctor import doctor
 
 pytestmark = pytest.mark.end_to_end
@@ -81,6 +82,19 @@ def test_every_probe_encodes_reads_and_decodes_anew(server: Server) -> None:
         assert 0 < steps["read_seconds"] < steps["decode_seconds"]
         assert steps["mel_seconds"] > 0 and steps["encode_seconds"] > 0
         assert [server.metric(*ENCODED), server.metric(*DECODED)] == [n + 1 for n in before]
+
+
+async def test_the_pd_worker_times_its_reads(server: Server) -> None:
+    assert doctor(server.url).exit_code == 0  # its probe is read, if no session was
+    rate = ("PdWorker", "auricle_pd_worker_timed_read_bytes_per_second")
+    await eventually(lambda: server.metric(*rate, memory="host") > 0, seconds=60)
+    logged = re.compile(r"reads \d+\.\d\d GB/s from encode-\d+-\w+, from memory of the host to")
+    await eventually(lambda: logged.search("\n".join(server.log)) is not None, seconds=60)
+    said = {answer["component"]: answer["description"] for answer in document(server)["processes"]}
+    (read,) = said["pd_worker"]["parts"]["timed_reads"]
+    assert read["agent"] == said["encode_worker"]["parts"]["transfers"]["agent"]
+    assert read["size"] / read["seconds"] == server.metric(*rate, memory="host")
+    assert "    reads from encode worker 1 (" in doctor(server.url).output
 
 
 def test_nothing_is_followed_before_the_first_question(server: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import multiprocessing
 import os
 import threading
@@ -16,10 +17,14 @@ from multiprocessing.sharedctypes import Synchronized
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from auricle.core.errors import TransferFailed
+from auricle.embeddings import read_timer
 from auricle.embeddings.layout import SlabLayout
+from auricle.embeddings.metrics import LandingMetrics
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.read_timer import ReadTimer
 from auricle.embeddings.reads import (
     READING,
     ReadRequest,
@@ -28,6 +33,9 @@ from auricle.embeddings.reads import (
     payloads_then_headers,
 )
 from auricle.embeddings.slab import Slab
+from auricle.embeddings.slots import SlotTable
+from auricle.process.metrics import ComponentMetrics
+from auricle.protocol.recognition import WindowRef
 from auricle_testing.server import eventually
 from auricle_testing.slabs import KINDS, content, slab_in
 
@@ -126,6 +134,15 @@ class Bench:
         )
         await asyncio.wrap_future(self.endpoint.begin(request).outcome)
 
+    def window(self) -> WindowRef:
+        """The constant window, as the owner of a slab leases it."""
+        payload, header = self.address.still.payload, self.address.still.header
+        return WindowRef(
+            *(KEY, "f", "float32", 104, self.address.agent, self.address.metadata),
+            *(payload.address, payload.size, payload.device, payload.memory, header.address),
+            *(STILL, 7, 70),
+        )
+
     def verify(self) -> None:
         self.slab.verify(1, KEY, 7, 104)
 
@@ -223,3 +240,47 @@ async def test_a_killed_owner_is_noticed(bench: Bench) -> None:
 async def test_many_reads_at_once_all_complete(bench: Bench) -> None:
     await asyncio.gather(*(bench.read() for _ in range(50)))
     bench.verify()
+
+
+@pytest.mark.parametrize("bench", KINDS, indirect=True)
+async def test_the_rate_of_reads_is_measured_and_nothing_changes(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "auricle.embeddings.read_timer")
+    registry, table = CollectorRegistry(), SlotTable(bench.slab.count)
+    metrics = LandingMetrics(ComponentMetrics(registry, "pd_worker"))
+    timer = ReadTimer(bench.slab, table, bench.endpoint, metrics)
+    timing = asyncio.create_task(timer.run())
+    await asyncio.sleep(0)
+    timer.time(bench.window(), b"70")
+    await eventually(lambda: bool(timer.reads()), seconds=60)
+    (read,) = timer.reads()
+    assert read.size > 10e6 and read.seconds is not None, read.fault
+    rate = registry.get_sample_value(
+        "auricle_pd_worker_timed_read_bytes_per_second", {"memory": "host"}
+    )
+    assert rate == read.size / read.seconds > 0
+    assert "GB/s from owner-" in caplog.text and "over NIXL's UCX" in caplog.text
+    await eventually(lambda: bench.notices() == [b"70"], seconds=60)
+    assert table.in_use == 0
+    await bench.read()
+    bench.verify()
+    timing.cancel()
+
+
+async def test_reads_from_an_owner_that_has_gone_cannot_be_timed(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_timer, "_DEADLINE_SECONDS", 3.0)
+    await bench.read()
+    bench.owner.kill()
+    bench.owner.join(60)
+    timer = ReadTimer(bench.slab, SlotTable(bench.slab.count), bench.endpoint, None)
+    timing = asyncio.create_task(timer.run())
+    await asyncio.sleep(0)
+    timer.time(bench.window(), b"70")
+    await eventually(lambda: bool(timer.reads()), seconds=60)
+    (read,) = timer.reads()
+    assert read.seconds is None and bench.address.agent in read.fault
+    assert f"could not be timed: {read.fault}" in caplog.text
+    timing.cancel()

@@ -16,7 +16,14 @@ from auricle.load.reporter import EngineState, LoadReporter, ReportedState
 from auricle.load.reports import LOAD_TOPIC, PoolKind
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry
-from auricle.protocol.diagnosis import KvRoom, Parts, RunningModel, SlabState, Transfers
+from auricle.protocol.diagnosis import (
+    KvRoom,
+    Parts,
+    RunningModel,
+    SlabState,
+    TimedRead,
+    Transfers,
+)
 
 ENDPOINT: Final = "generate"
 # A drain lasts for at least this number of load reports, so that all callers receive one.
@@ -40,9 +47,10 @@ class Part:
 class WorkerService:
     """A worker's service: requests of type `request`, at most `slots` of them at a time.
 
-    Its description counts them in `unit`, and has `model`, `slab`, `transfers` and `kv`, see
-    `Parts`. A drain waits until `held()` is 0; without it, until `meter` has no request in
-    progress. vLLM's KV events are relayed from the address `kv_events`, under the name `kv_model`.
+    Its description counts them in `unit`, and has `model`, `slab`, `transfers`, `timed_reads` and
+    `kv`, see `Parts`. A drain waits until `held()` is 0; without it, until `meter` has no request
+    in progress. vLLM's KV events are relayed from the address `kv_events`, under the name
+    `kv_model`.
     """
 
     pool: PoolKind
@@ -55,6 +63,7 @@ class WorkerService:
     model: RunningModel
     slab: Callable[[], SlabState] | None = None
     transfers: Transfers | None = None
+    timed_reads: Callable[[], tuple[TimedRead, ...]] = tuple
     kv: KvRoom | None = None
     held: Callable[[], int] | None = None
     engine_state: EngineState = field(default_factory=EngineState)
@@ -77,6 +86,7 @@ async def serve_worker(
         model=service.model,
         slab=None if service.slab is None else service.slab(),
         transfers=service.transfers,
+        timed_reads=service.timed_reads(),
         kv=service.kv,
         load=load.now(service.unit),
     )

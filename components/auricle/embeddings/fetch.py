@@ -13,11 +13,12 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from auricle.core.aio import with_timeout
-from auricle.core.errors import DeadlineExceeded, TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.core.errors import TransferFailed, WindowsMissing, WindowsSpoiled
+from auricle.embeddings.landing import land
 from auricle.embeddings.layout import HEADER_BYTES
 from auricle.embeddings.metrics import LandingMetrics
 from auricle.embeddings.nixl import NixlEndpoint
+from auricle.embeddings.read_timer import ReadTimer
 from auricle.embeddings.reads import ReadRequest, Region, SlotRegions, payloads_then_headers
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import Slot, SlotRef, SlotTable
@@ -26,7 +27,6 @@ from auricle.protocol.diagnosis import RunningModel, SlabState
 from auricle.protocol.recognition import DecodeWindow, WindowRef
 
 log = logging.getLogger(__name__)
-_THREAD_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,12 @@ class WindowFetcher:
         deadline_seconds: float,
         metrics: LandingMetrics | None = None,
     ) -> None:
-        """Embeddings must be of `model`. `deadline_seconds` bounds each read."""
+        """Embeddings must be of `model`. `deadline_seconds` bounds each read.
+
+        `timer` times reads from each encode worker while it runs.
+        """
         self.table = SlotTable(slab.count)
+        self.timer = ReadTimer(slab, self.table, endpoint, metrics)
         self._slab = slab
         self._endpoint = endpoint
         self._model = model
@@ -206,13 +210,19 @@ class WindowFetcher:
     ) -> int:
         """Read all windows of one encode worker at once, into their reserved slots."""
         began = time.monotonic()
+        is_new, notice = self.timer.is_new(refs[0].agent), _notice(refs)
         try:
-            await self._transfer(refs, [reserved[w.key] for w in windows], reserved)
+            placed = [reserved[w.key] for w in windows]
+            await self._transfer(refs, placed, reserved, b"" if is_new else notice)
         except TransferFailed as error:
+            if is_new:
+                self.timer.failed(refs[0].agent, str(error))
             if self._slab.on_device:  # no further read would work if the device is lost
                 await asyncio.to_thread(end_if_lost, self._slab.synchronize, "the landing slab")
             keys = tuple(w.key for w in windows)
             raise WindowsMissing(keys, str(error)) from None
+        if is_new:
+            self.timer.time(refs[0], notice)
         spoiled: dict[str, str] = {}
         for window, ref in zip(windows, refs, strict=True):
             try:
@@ -228,7 +238,7 @@ class WindowFetcher:
         return sum(self._slab.layout.content_bytes(ref.length) for ref in refs)
 
     async def _transfer(
-        self, refs: list[WindowRef], slots: list[Slot], reserved: dict[str, Slot]
+        self, refs: list[WindowRef], slots: list[Slot], reserved: dict[str, Slot], notice: bytes
     ) -> None:
         request = ReadRequest(
             agent=refs[0].agent,
@@ -240,32 +250,15 @@ class WindowFetcher:
                     for s, r in zip(slots, refs, strict=True)
                 ],
             ),
-            notice=_notice(refs),
+            notice=notice,
             deadline_seconds=self._deadline_seconds,
         )
-        read = self._endpoint.begin(request)
-        loop = asyncio.get_running_loop()
-        done = False
-        try:
-            # The endpoint's thread keeps the deadline; this one holds if the thread hangs.
-            outcome = asyncio.wrap_future(read.outcome)
-            await with_timeout(self._deadline_seconds + _THREAD_SECONDS, outcome, "the NIXL thread")
-            done = True
-        except DeadlineExceeded as error:
-            raise TransferFailed(str(error)) from None
-        finally:
-            if not done:
-                # NIXL may still write to the slots until the read has ended.
-                for ref, slot in zip(refs, slots, strict=True):
-                    self.table.detach(slot)
-                    del reserved[ref.key]
-                read.ended.add_done_callback(
-                    lambda _: loop.call_soon_threadsafe(self._free_quarantined, slots)
-                )
 
-    def _free_quarantined(self, slots: list[Slot]) -> None:
-        for slot in slots:
-            self.table.abandon(slot)
+        def detached() -> None:
+            for ref in refs:
+                del reserved[ref.key]
+
+        await land(self._endpoint, self.table, request, slots, detached)
 
     def _accept(self, window: DecodeWindow, ref: WindowRef, slot: Slot) -> None:
         """Verify a slot's content, then set this slab's generation."""

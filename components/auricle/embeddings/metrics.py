@@ -13,6 +13,11 @@ class LandingMetrics:
         )
         self._slots = new.gauge("landing_slots", "landing slots")
         self._in_use = new.gauge("landing_slots_in_use", "landing slots with content")
+        self._rate = new.gauge(
+            "timed_read_bytes_per_second",
+            "rate of reads from the encode worker met last, by the memory that they read",
+            "memory",
+        )
         self.read_seconds = new.histogram(
             "read_seconds",
             "duration of a NIXL read, verification included",
@@ -25,3 +30,6 @@ class LandingMetrics:
 
     def received(self, size: int) -> None:
         self._bytes.labels("nixl").inc(size)
+
+    def timed(self, memory: str, bytes_per_second: float) -> None:
+        self._rate.labels(memory).set(bytes_per_second)

@@ -62,6 +62,7 @@ class Reader:
             self._prepare_step(read)
             if agent in self._driven and not read.in_last_step:
                 self.agent.send_notif(agent, READING)
+            read.began = time.monotonic()
             self.agent.transfer(read.handles[0])
         except Exception as error:  # NIXL raises its own types
             self._fail(read, str(error) or type(error).__name__)
@@ -160,6 +161,7 @@ class Reader:
         self._end(read, TransferFailed(f"reading from {agent} failed: {why}"))
 
     def _end(self, read: PendingRead, error: TransferFailed | None) -> None:
+        read.seconds = time.monotonic() - read.began
         self._release(read)
         resolve(read.ended, None)
         resolve(read.outcome, error)

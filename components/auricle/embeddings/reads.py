@@ -85,7 +85,7 @@ class PendingRead:
     """A read in progress.
 
     `outcome` is its result. `ended` is set once NIXL can no longer write to the local
-    regions, which may be much later than a timed-out `outcome`.
+    regions, which may be much later than a timed-out `outcome`. A successful read took `seconds`.
     """
 
     def __init__(self, request: ReadRequest) -> None:
@@ -94,7 +94,8 @@ class PendingRead:
         self.ended: Future[None] = Future()
         self.step = 0  # index of the step in progress
         self.handles: list[Any] = []  # NIXL's handles, in the order of the steps
-        self.deadline = 0.0
+        self.began = self.deadline = 0.0
+        self.seconds = 0.0
 
     @property
     def in_last_step(self) -> bool:

@@ -17,6 +17,7 @@ from auricle.ops.finding import (
     listed,
     title,
 )
+from auricle.ops.read_rates import causes, least_rate
 from auricle.protocol.diagnosis import (
     Diagnosis,
     KvRoom,
@@ -154,6 +155,32 @@ def _without_transport(process: NamedProcess, transfers: Transfers) -> Finding:
         "They allow only RDMA, and no such RDMA device is visible there.",
         "Give the process its RDMA device, or allow tcp in UCX_TLS.",
     )
+
+
+def slow_reads(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """Reads of embeddings that are slow for the memory of both ends, or could not be timed."""
+    for reader, description in processes.described():
+        for owner, owned, read in processes.read_by(description):
+            if read.seconds is None:
+                yield Finding(
+                    f"{reader.name} could not time reads from {owner.name}: {read.fault}.",
+                    "Whether embeddings are read fast enough is not known.",
+                    f"If this repeats after a restart, see the log of {reader.name}.",
+                    wrong=False,
+                )
+                continue
+            mine = description.parts.transfers
+            memory = "host" if mine is None else mine.memory
+            least, rate = least_rate(read.memory, memory), read.size / read.seconds
+            if rate < least:
+                yield Finding(
+                    f"{reader.name} reads from {owner.name} at {rate / 1e9:.2f} GB/s, from memory "
+                    f"of the {read.memory} to memory of the {memory}; {least / 1e9:g} is the least "
+                    "to expect.",
+                    "Decodes that read embeddings take longer, and reads use cores.",
+                    causes(read.memory, memory, same_host=owned.host == description.host),
+                    wrong=False,
+                )
 
 
 def _deviating(
@@ -508,6 +535,7 @@ _RULES = (
     checkpoints,
     clocks,
     transports,
+    slow_reads,
     slots,
     prompts,
     probes,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from auricle.protocol.diagnosis import Description, Diagnosis, ProcessAnswer
+from auricle.protocol.diagnosis import Description, Diagnosis, ProcessAnswer, TimedRead
 
 _TITLES = {
     "frontend": "frontend",
@@ -64,6 +64,17 @@ class Processes:
         for process in self._all:
             if process.answer.description is not None:
                 yield process, process.answer.description
+
+    def read_by(self, reader: Description) -> Iterator[tuple[NamedProcess, Description, TimedRead]]:
+        """Yield the processes from which `reader` has timed reads, with their descriptions."""
+        owners = {
+            transfers.agent: (process, said)
+            for process, said in self.described()
+            if (transfers := said.parts.transfers) is not None and transfers.agent
+        }
+        for read in reader.parts.timed_reads:
+            if read.agent in owners:
+                yield *owners[read.agent], read
 
     def name(self, component: str, instance: str) -> str:
         return self._names.get((component, instance), f"{title(component)} {instance}")

@@ -37,8 +37,8 @@ _STATUS = Path("/proc/self/status")
 _CAP_IPC_LOCK = 14  # linux/capability.h
 
 
-def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
-    """Describe this process's transfers by the NIXL `backends`, and log it at start.
+def transfers(agent: str, backends: tuple[str, ...], *, on_device: bool) -> Transfers:
+    """Describe the transfers of this process's NIXL `agent` by its `backends`, and log it at start.
 
     `on_device`: embeddings are on a GPU. Reads a directory of /sys.
     """
@@ -46,7 +46,7 @@ def transfers(backends: tuple[str, ...], *, on_device: bool) -> Transfers:
     devices = os.environ.get("UCX_NET_DEVICES", "")
     rdma = [device.name for device in _DEVICES.iterdir()] if _DEVICES.is_dir() else []
     kinds = possible(allowed, devices, rdma, on_device=on_device)
-    found = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host")
+    found = Transfers(backends, kinds, allowed, devices, "GPU" if on_device else "host", agent)
     _log(found)
     if RDMA in kinds and (wrong := memory_lock_trouble(*_memory_lock())) is not None:
         log.warning("%s", wrong)

@@ -26,7 +26,7 @@ class Transfers(msgspec.Struct, frozen=True):
     `backends` are NIXL's. `possible` are the kinds of transport that UCX may use here (`RDMA`,
     `TCP`, `shared memory`, `CUDA IPC`); NIXL does not report its choice. `allowed` and `devices`
     are the values of UCX_TLS and UCX_NET_DEVICES, empty if not set. `memory` of the embeddings is
-    `host` or `GPU`.
+    `host` or `GPU`. `agent` is the name of its NIXL agent.
     """
 
     backends: tuple[str, ...]
@@ -34,6 +34,20 @@ class Transfers(msgspec.Struct, frozen=True):
     allowed: str
     devices: str
     memory: str = "host"
+    agent: str = ""
+
+
+class TimedRead(msgspec.Struct, frozen=True):
+    """Timed reads of `size` bytes from the NIXL agent `agent`, out of its `memory` (see Transfers).
+
+    The fastest took `seconds`; None if they failed, and `fault` is the reason.
+    """
+
+    agent: str
+    memory: str
+    size: int = 0
+    seconds: float | None = None
+    fault: str = ""
 
 
 class KvRoom(msgspec.Struct, frozen=True):
@@ -70,11 +84,12 @@ class LoadNow(msgspec.Struct, frozen=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """A component's own parts; None for parts that it lacks."""
+    """A component's own parts; None or empty for parts that it lacks."""
 
     model: RunningModel | None = None
     slab: SlabState | None = None
     transfers: Transfers | None = None
+    timed_reads: tuple[TimedRead, ...] = ()
     kv: KvRoom | None = None
     segment: SegmentNeed | None = None
     load: LoadNow | None = None

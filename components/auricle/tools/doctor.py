@@ -119,6 +119,9 @@ def _lines(url: str, diagnosis: Diagnosis, findings: Sequence[Finding]) -> Itera
     for process, said in processes.described():
         versions = ", ".join(f"{name} {version}" for name, version in said.versions.items())
         yield f"  {process.name}: {versions}{_own(said.parts.transfers)}"
+        for owner, _, read in processes.read_by(said):
+            if read.seconds is not None:
+                yield f"    reads from {owner.name}: {read.size / read.seconds / 1e9:.2f} GB/s"
     for probe in diagnosis.probes:
         if probe.steps is not None and not probe.steps.failed:
             names = (

@@ -421,7 +421,7 @@ async def test_a_read_that_the_thread_never_settles_has_a_deadline_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its slots stay unused, because the transfer may still be running."""
-    monkeypatch.setattr("auricle.embeddings.fetch._THREAD_SECONDS", 0.0)
+    monkeypatch.setattr("auricle.embeddings.landing._THREAD_SECONDS", 0.0)
     bench = Bench()
     bench.fetcher._deadline_seconds = 0.01
     bench.endpoint.held = []

@@ -24,6 +24,7 @@ from auricle.protocol.diagnosis import (
     ProcessAnswer,
     RunningModel,
     SlabState,
+    TimedRead,
     Transfers,
 )
 from auricle.tools import doctor as ask
@@ -260,6 +261,18 @@ WRONG: dict[str, tuple[Break, str, str]] = {
         "Common.nats_server",
     ),
 }
+
+
+def timed(graph: Graph, memory: str, read: TimedRead) -> None:
+    """Let PD worker 1 have timed a read from the first encode worker, both with this memory."""
+    for name, agent in (("c1", "encode-1"), ("d1", "pd-1")):
+        transfers = Transfers(("UCX",), ("CUDA IPC", "TCP"), "", "", memory, agent)
+        graph.parts(name, transfers=transfers)
+    for name in ("c2", "d2"):
+        graph.parts(name, transfers=Transfers(("UCX",), ("CUDA IPC", "TCP"), "", "", memory))
+    graph.parts("d1", timed_reads=(read,))
+
+
 NOTICES: dict[str, tuple[Break, str]] = {
     "one of several drains": (
         lambda g: g.said("c2", draining=True),
@@ -280,6 +293,21 @@ NOTICES: dict[str, tuple[Break, str]] = {
     "a probe that was not reached": (
         lambda g: setattr(g, "probe", ProbeAnswer("b1", "c1", "d1", None, "not_reached")),
         "Time ran out before a probe by way of processor 1",
+    ),
+    "slow reads between GPUs": (
+        lambda g: timed(g, "GPU", TimedRead("encode-1", "GPU", 16_000_000, 0.032)),
+        "PD worker 1 (host-a, pid 44) reads from encode worker 1 (host-a, pid 42) at 0.50 GB/s, "
+        "from memory of the GPU to memory of the GPU; 1 is the least to expect.",
+    ),
+    "slow reads of host memory": (
+        lambda g: timed(g, "host", TimedRead("encode-1", "host", 16_000_000, 0.2)),
+        "PD worker 1 (host-a, pid 44) reads from encode worker 1 (host-a, pid 42) at 0.08 GB/s, "
+        "from memory of the host to memory of the host; 0.1 is the least to expect.",
+    ),
+    "reads that could not be timed": (
+        lambda g: timed(g, "host", TimedRead("encode-1", "host", fault="all 4 slots are in use")),
+        "PD worker 1 (host-a, pid 44) could not time reads from encode worker 1 (host-a, pid 42): "
+        "all 4 slots are in use.",
     ),
     "too many processes": (
         lambda g: setattr(g, "unasked", 7),
@@ -312,6 +340,42 @@ def test_what_needs_no_mending_is_a_notice(case: str) -> None:
     found = found_in(broken)
     assert not found.wrong
     assert found.what.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("memory", "host", "remedy"),
+    [
+        ("GPU", "host-a", "CUDA IPC"),
+        ("GPU", "host-b", "nvidia-peermem"),
+        ("host", "host-a", "/dev/shm"),
+        ("host", "host-b", "faster interface"),
+    ],
+)
+def test_the_remedy_of_slow_reads_is_that_of_their_medium(
+    memory: str, host: str, remedy: str
+) -> None:
+    graph = Graph()
+    timed(graph, memory, TimedRead("encode-1", memory, 1_000_000, 0.1))
+    graph.said("c1", host=host)
+    (found,) = findings(graph.diagnosis())
+    assert remedy in found.remedy
+
+
+@pytest.mark.parametrize(("memory", "seconds"), [("GPU", 0.01), ("host", 0.1)])
+def test_reads_at_a_usual_rate_are_in_the_report_only(memory: str, seconds: float) -> None:
+    graph = Graph()
+    timed(graph, memory, TimedRead("encode-1", memory, 16_000_000, seconds))
+    diagnosis = graph.diagnosis()
+    assert findings(diagnosis) == []
+    rate = 16e6 / seconds / 1e9
+    line = f"    reads from encode worker 1 (host-a, pid 42): {rate:.2f} GB/s"
+    assert line in list(report("http://a", diagnosis, []))
+
+
+def test_reads_from_a_process_that_has_ended_are_left_out() -> None:
+    graph = Graph()
+    timed(graph, "GPU", TimedRead("encode-0", "GPU", 1_000_000, 1.0))
+    assert findings(graph.diagnosis()) == []
 
 
 def test_what_is_wrong_comes_first() -> None:

@@ -80,9 +80,11 @@ async def run(settings: AlignWorkerSettings) -> None:
             parts=(
                 Part("the aligner", worker.run, worker.device.answers),
                 Part("NIXL", endpoint.watch, endpoint.answers),
+                Part("timed reads", fetcher.timer.run),
             ),
             slab=fetcher.state,
-            transfers=transfers(endpoint.backends, on_device=slab.on_device),
+            timed_reads=fetcher.timer.reads,
+            transfers=transfers(endpoint.name, endpoint.backends, on_device=slab.on_device),
         )
         await serve_worker(settings, registry, service)
 

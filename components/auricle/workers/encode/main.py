@@ -114,7 +114,7 @@ async def run(settings: EncodeWorkerSettings) -> None:
                 Part("lease expiry", partial(_expire_leases, store)),
             ),
             slab=store.state,
-            transfers=transfers(endpoint.backends, on_device=stored.slab.on_device),
+            transfers=transfers(endpoint.name, endpoint.backends, on_device=stored.slab.on_device),
             held=lambda: store.open_leases() + worker.meter.in_flight,
         )
         await serve_worker(settings, registry, service)

@@ -72,9 +72,8 @@ async def run(settings: PdWorkerSettings, kind: EngineKind) -> None:
         stack.push_async_callback(engine.close)
         slab.unlink()  # the engine's processes have mapped it
         model = RunningModel(checkpoint.fingerprint, settings.dtype)
-        fetcher = WindowFetcher(
-            slab, endpoint, model, settings.read_deadline_seconds, metrics.landing
-        )
+        deadline_seconds = settings.read_deadline_seconds
+        fetcher = WindowFetcher(slab, endpoint, model, deadline_seconds, metrics.landing)
         report_status("warming up")
         await _warm_up(engine, fetcher, slab, prompt, geometry.window_embeddings)
         worker = PdWorker(settings, prompt, geometry, fetcher, engine, metrics, tracer)
@@ -89,9 +88,11 @@ async def run(settings: PdWorkerSettings, kind: EngineKind) -> None:
             parts=(
                 Part(kind.name, partial(watch, engine), engine.answers),
                 Part("NIXL", endpoint.watch, endpoint.answers),
+                Part("timed reads", fetcher.timer.run),
             ),
             slab=fetcher.state,
-            transfers=transfers(endpoint.backends, on_device=slab.on_device),
+            timed_reads=fetcher.timer.reads,
+            transfers=transfers(endpoint.name, endpoint.backends, on_device=slab.on_device),
             kv=KvRoom(
                 engine.kv_tokens, settings.max_model_len, settings.max_requests, engine.attended
             ),

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from auricle.checkpoints.files import open_checkpoint, read_config
 from auricle.checkpoints.survey import read_parts
-from auricle.config.settings import PdWorkerSettings
+from auricle.config.settings import PdWorkerSettings, TranslateWorkerSettings
 from auricle.core.errors import SettingsError
 from auricle.process.device_faults import Gpu
 from auricle.workers.pd.vllm.device_memory import (
@@ -21,7 +21,7 @@ from auricle.workers.pd.vllm.device_memory import (
     with_settings,
 )
 from auricle.workers.pd.vllm.options import PassOptions
-from auricle.workers.pd.vllm.start import VllmKind, engine_options
+from auricle.workers.pd.vllm.start import VllmKind, engine_options, of_decoder
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -72,6 +72,18 @@ def test_gpus_without_flash_attention_3_have_graphs_of_any_drafts(
     assert passes_on("gpu", pd(), capability).attention_backend == backend
     chosen = pd(attention_backend="FLASH_ATTN")
     assert passes_on("gpu", chosen, capability).attention_backend == "FLASH_ATTN"
+
+
+@pytest.mark.parametrize(("capability", "backend"), [((8, 9), "TRITON_ATTN"), ((9, 0), None)])
+def test_translators_choose_attention_as_decoders_do(
+    capability: tuple[int, int], backend: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auricle.workers.pd.vllm.start.device_of_vllm", lambda: "gpu")
+    card = Gpu("a card", 24 * GIB, capability)
+    monkeypatch.setattr("auricle.workers.pd.vllm.start.visible_gpus", lambda: [card])
+    for settings in (pd(), TranslateWorkerSettings()):
+        passes = of_decoder(settings, ROOT).passes
+        assert (passes.attention_backend, passes.cudagraph_mode) == (backend, "full")
 
 
 def test_what_is_set_holds_on_a_gpu() -> None:
