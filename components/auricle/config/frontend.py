@@ -270,6 +270,36 @@ class RecordingSettings(BaseModel):
     recording_parts_in_flight: int = Field(
         2, ge=1, description="parts transcribed at a time, of all recordings"
     )
+    jobs_folder: Path | None = Field(
+        None,
+        description="folder of jobs: recordings that are transcribed after the request. Several "
+        "frontends may share it; by default there are no jobs",
+    )
+    job_hours: float = Field(
+        24.0,
+        gt=0,
+        le=24 * 366,
+        description="time for which the answer of a job is kept, and in which it must begin",
+    )
+    max_jobs: int = Field(
+        10_000,
+        ge=2,
+        le=100_000,
+        description="jobs in jobs_folder, with those that have ended; one client's at most half",
+    )
+    max_running_jobs: int = Field(
+        4,
+        ge=1,
+        le=256,
+        description="jobs that this frontend runs at a time; one client's at most all but one",
+    )
+    job_lease_seconds: float = Field(
+        30.0,
+        ge=1,
+        le=3600,
+        description="time without a sign of life of a job's frontend after which another one runs "
+        "the job",
+    )
 
     @model_validator(mode="after")
     def _room_for_the_largest_upload(self) -> Self:

@@ -105,6 +105,41 @@ class UnknownPath(BadRequest):
         )
 
 
+class NoJobs(BadRequest):
+    """A request for jobs at a server that has none."""
+
+    code = "no_jobs"
+    http_status = 404
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this server runs no jobs, because Frontend.jobs_folder is not set; send the recording "
+            "to /v1/audio/transcriptions and wait for the answer"
+        )
+
+
+class UnknownJob(BadRequest):
+    """A job that does not exist, has expired, or is another client's."""
+
+    code = "job_not_found"
+    http_status = 404
+
+
+class JobNotDone(BadRequest):
+    """The answer of a job that has not ended."""
+
+    code = "job_not_done"
+    http_status = 409
+    retry_after_seconds = 2.0
+
+
+class JobFailed(BadRequest):
+    """A job that has ended without an answer; the message has the reason."""
+
+    code = "job_failed"
+    http_status = 409
+
+
 class UpgradeRequired(BadRequest):
     """A plain HTTP request for a path that is a WebSocket's."""
 

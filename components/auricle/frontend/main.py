@@ -24,9 +24,18 @@ from auricle.frontend.page.routes import with_pages
 from auricle.frontend.protocols.realtime.socket import RealtimeWorker
 from auricle.frontend.protocols.stream.resume import PURPOSE, ResumeTokens
 from auricle.frontend.recordings.decoding_pool import DecodingProcesses
+from auricle.frontend.recordings.jobs.queue import JobQueue
+from auricle.frontend.recordings.jobs.routes import JobRoutes
+from auricle.frontend.recordings.jobs.runner import JobRunner
 from auricle.frontend.recordings.requests import RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
-from auricle.frontend.routes import TcpPorts, grpc_methods, recording_routes, websocket_routes
+from auricle.frontend.routes import (
+    TcpPorts,
+    grpc_methods,
+    recording_endpoints,
+    recording_routes,
+    websocket_routes,
+)
 from auricle.frontend.transport.access.gate import Access, access_of
 from auricle.frontend.transport.access.keys_file import KeysFile
 from auricle.frontend.transport.admission import SessionAdmission
@@ -73,6 +82,7 @@ async def run(settings: FrontendSettings) -> None:
     ports = TcpPorts(settings, access, listen)
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
+    jobs = await JobQueue.open(settings)
     frontend = await _frontend(settings, runtime, registry)
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
@@ -80,7 +90,9 @@ async def run(settings: FrontendSettings) -> None:
     await decoders.start()
     gatherer = Gatherer.of(runtime, settings, frontend.bus.state)
     tokens = runtime.tokens(PURPOSE)
-    services = build_services(frontend, access, decoders, registry, gatherer, tokens)
+    services = build_services(frontend, access, decoders, registry, gatherer, tokens, jobs)
+    if services.run_jobs is not None:
+        runtime.tasks.start(services.run_jobs(), "jobs")
     rates = NetworkRates(settings.max_handshakes_per_address, "requests")
     connections = connections_of(settings, frontend.metrics.connection_ended)
     frontend.metrics.connections.set_function(lambda: len(connections))
@@ -105,6 +117,8 @@ async def run(settings: FrontendSettings) -> None:
         await ports.close()
         await rpc.close()
         await decoders.close()
+        if jobs is not None:
+            await jobs.close()
         if frontend.turns is not None:
             frontend.turns.close()
         await asyncio.to_thread(frontend.tracer.close)
@@ -183,6 +197,7 @@ def build_services(
     registry: Registry,
     gatherer: Gatherer,
     tokens: Tokens,
+    jobs: JobQueue | None = None,
 ) -> Services:
     settings = frontend.settings
 
@@ -192,16 +207,21 @@ def build_services(
 
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
     transcriber = RecordingTranscriber(frontend, decoders)
+    requests = RecordingRequests(frontend, access, transcriber, jobs)
+    endpoints = recording_endpoints(requests)
+    runner = None if jobs is None else JobRunner(jobs, requests, endpoints, frontend)
     return Services(
         models=frontend.models,
         abilities=frontend.abilities,
         access=access,
         websockets=websocket_routes(frontend, access, resuming),
-        recordings=recording_routes(RecordingRequests(frontend, access, transcriber)),
+        recordings=recording_routes(requests, endpoints),
         registry=registry,
         processors=processors,
         rpc_methods=grpc_methods(frontend, access, transcriber, processors),
         diagnose=gatherer.diagnose,
+        more_routes=JobRoutes(access, jobs, runner).add_to,
+        run_jobs=None if runner is None else runner.run,
         metrics_need_key=settings.metrics_need_key,
         hosts=allowed_hosts(settings.allowed_hosts, settings.host, keys=access.needs_keys),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Histogram
 
 from auricle.config.settings import FrontendSettings
@@ -68,6 +70,19 @@ class FrontendMetrics:
             "recordings ended, by result (done, client_gone or an error code)",
             "result",
         )
+
+        self._jobs = new.gauge(
+            "jobs", "jobs in the folder, which frontends may share, by state", "state"
+        )
+        self._oldest_job = new.gauge(
+            "oldest_job_seconds", "time for which the oldest job in the queue has waited"
+        )
+
+    def jobs(self, counts: Mapping[str, int], oldest_seconds: float) -> None:
+        """Set the number of jobs by state, and the age of the oldest one in the queue."""
+        for state, number in counts.items():
+            self._jobs.labels(state).set(number)
+        self._oldest_job.set(oldest_seconds)
 
     def chunk_lag(self, seconds: float) -> None:
         self._chunk_lag.observe(seconds)

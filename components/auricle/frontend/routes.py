@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from auricle.checkpoints.languages import FAMILY, language_name
@@ -30,7 +30,14 @@ from auricle.frontend.protocols.twilio import twilio_protocol
 from auricle.frontend.protocols.vapi import vapi_protocol
 from auricle.frontend.protocols.wyoming import wyoming_protocol
 from auricle.frontend.recordings.calls import RecordingCalls
-from auricle.frontend.recordings.requests import RecordingRequests
+from auricle.frontend.recordings.jobs.queue import JOBS
+from auricle.frontend.recordings.jobs.routes import (
+    TRANSCRIPTIONS,
+    SubmittedTranscriptions,
+    later,
+    now_or_later,
+)
+from auricle.frontend.recordings.requests import RecordingEndpoint, RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access, check_keyless
 from auricle.frontend.transport.app import RecordingRoute, WebSocketSessions
@@ -40,6 +47,8 @@ from auricle.frontend.transport.in_band_auth import InBandAuthSockets
 from auricle.frontend.transport.tcp import TcpProtocol, TcpServer
 from auricle.frontend.transport.websockets import SocketProtocol, SocketSessions
 from auricle.process.metrics import report_status
+
+_TRANSLATIONS, _LISTEN = "/v1/audio/translations", "/v1/listen"
 
 
 def websocket_routes(
@@ -54,7 +63,7 @@ def websocket_routes(
     protocols = {
         "/v1/audio/stream": SocketProtocol("stream", stream.serve, stream.error, resumes=True),
         "/v1/realtime": SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS),
-        "/v1/listen": listen_protocol(frontend),
+        _LISTEN: listen_protocol(frontend),
         "/v2/listen": flux_protocol(frontend),
         "/v1/realtime/translations": translations_protocol(frontend),
         "/v1/vapi": vapi_protocol(frontend),
@@ -67,25 +76,44 @@ def websocket_routes(
     }
 
 
-def recording_routes(requests: RecordingRequests) -> dict[str, RecordingRoute]:
+def recording_endpoints(requests: RecordingRequests) -> dict[str, RecordingEndpoint]:
+    """Return the endpoint of each path."""
     return {
-        "/v1/audio/transcriptions": RecordingRoute(
+        TRANSCRIPTIONS: TranscriptionRequests(requests),
+        _TRANSLATIONS: TranslationRequests(requests),
+        _LISTEN: ListenRecordings(requests),
+    }
+
+
+def recording_routes(
+    requests: RecordingRequests, endpoints: Mapping[str, RecordingEndpoint]
+) -> dict[str, RecordingRoute]:
+    """Return the route of each of `recording_endpoints`, and the one that submits jobs."""
+    transcriptions = endpoints[TRANSCRIPTIONS]
+    return {
+        TRANSCRIPTIONS: RecordingRoute(
             "create_transcription",
             "Transcribe a recording, as OpenAI's API does.",
-            TranscriptionRequests(requests),
-            TRANSCRIPTION_OPENAPI,
+            transcriptions,
+            now_or_later(TRANSCRIPTION_OPENAPI),
         ),
-        "/v1/audio/translations": RecordingRoute(
+        _TRANSLATIONS: RecordingRoute(
             "create_translation",
             "Transcribe a recording and translate it, as OpenAI's API and vLLM's do.",
-            TranslationRequests(requests),
-            TRANSLATION_OPENAPI,
+            endpoints[_TRANSLATIONS],
+            now_or_later(TRANSLATION_OPENAPI),
         ),
-        "/v1/listen": RecordingRoute(
+        _LISTEN: RecordingRoute(
             "listen_to_recording",
             "Transcribe a recording, as Deepgram's API does.",
-            ListenRecordings(requests),
-            LISTEN_OPENAPI,
+            endpoints[_LISTEN],
+            now_or_later(LISTEN_OPENAPI),
+        ),
+        JOBS: RecordingRoute(
+            "create_job",
+            "Transcribe a recording later: as create_transcription with Prefer: respond-async.",
+            SubmittedTranscriptions(requests, transcriptions),
+            later(TRANSCRIPTION_OPENAPI),
         ),
     }
 

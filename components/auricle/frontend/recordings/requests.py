@@ -12,17 +12,20 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import first_failure_or
-from auricle.core.errors import AuricleError
+from auricle.core.errors import AuricleError, NoJobs
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.recordings.jobs.queue import JOBS, JobQueue
+from auricle.frontend.recordings.jobs.store import StoredJob
 from auricle.frontend.recordings.transcriber import (
     DecodedSeconds,
     Recording,
@@ -90,6 +93,15 @@ async def charged(
             yield output
 
 
+RESPOND_ASYNC = "respond-async"
+
+
+def prefers_async(headers: Headers) -> bool:
+    """Whether a client prefers to be answered before its request is processed (RFC 7240)."""
+    preferences = ",".join(headers.getlist("prefer")).split(",")
+    return any(one.partition(";")[0].strip().lower() == RESPOND_ASYNC for one in preferences)
+
+
 class Started:
     """Wraps `send` and records how much of the response was sent."""
 
@@ -131,6 +143,15 @@ class RecordingRequest:
         await response(self.scope, _no_receive, self.send)
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A stored request, and where its answer goes."""
+
+    scope: Scope
+    receive: Receive
+    send: Started
+
+
 class RecordingRequests:
     """Serves requests of all APIs on the event loop. At most `max_recordings` of them have a
     complete body at a time."""
@@ -140,37 +161,101 @@ class RecordingRequests:
         frontend: Frontend,
         access: Access,
         transcriber: RecordingTranscriber,
+        jobs: JobQueue | None = None,
     ) -> None:
+        """With `jobs` clients may send recordings that are transcribed later."""
         self.frontend = frontend
         self._access = access
         self._transcriber = transcriber
+        self._jobs = jobs
         self._sessions = frontend.live_sessions
         self._uploads = Uploads(frontend.settings, frontend.stored)
         frontend.metrics.uploads.set_function(lambda: self._uploads.in_progress)
         frontend.metrics.recordings.set_function(lambda: self._uploads.in_work)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more recording could be processed now."""
+        return self._uploads.has_room
+
     async def serve(
         self, endpoint: RecordingEndpoint, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Serve one request. All errors are sent to the client; none are raised."""
+        """Serve one request, now or as a job. All errors are sent to the client; none are raised.
+
+        A server without jobs answers now, as RFC 7240 requires for a preference that it lacks.
+        """
+        later = self._jobs is not None and prefers_async(Headers(scope=scope))
+        await self._serve(endpoint, scope, receive, send, later=later)
+
+    async def serve_later(
+        self, endpoint: RecordingEndpoint, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Make a job of a request. All errors are sent to the client; none are raised."""
+        await self._serve(endpoint, scope, receive, send, later=True)
+
+    async def _serve(
+        self,
+        endpoint: RecordingEndpoint,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        later: bool,
+    ) -> None:
         record = Record(endpoint.name, address_of(scope.get("client")), "recording")
         started = Started(send)
         try:
             with self._sessions.recorded(record):
                 client = self._access.client(Headers(scope=scope), "recordings")
-                self._uploads.check_room()  # before a client uploads a body that would be refused
                 request = RecordingRequest(scope, receive, started, record, client)
-                try:
-                    await self._sessions.recording(record, client, lambda: endpoint.answer(request))
-                except ClientDisconnect:
-                    raise ClientDisconnected from None
+                await (self._submit(request) if later else self._answer(endpoint, request))
         except ClientDisconnected:
             log.debug("the client of %s has left", record.name)
         except AuricleError as error:
-            if started.headers_sent:
-                await started({"type": "http.response.body", "body": endpoint.broken(error)})
-            else:
-                await endpoint.refusal(error, record.name)(scope, receive, started)
+            await endpoint.fail(error, scope, receive, started, record)
+
+    async def replay(
+        self, endpoint: RecordingEndpoint, record: Record, job: StoredJob, stored: Exchange
+    ) -> None:
+        """Answer a job's request, as `serve` would have. Raises AuricleError.
+
+        Raises Unauthorized or Forbidden if its tenant has no key for recordings any more.
+        """
+        with self._sessions.recorded(record):
+            client = self._access.tenant(job.tenant, "recordings")
+            request = RecordingRequest(stored.scope, stored.receive, stored.send, record, client)
+            await self._answer(endpoint, request)
+
+    async def _answer(self, endpoint: RecordingEndpoint, request: RecordingRequest) -> None:
+        self._uploads.check_room()  # before a client uploads a body that would be refused
+        answer = partial(endpoint.answer, request)
+        try:
+            await self._sessions.recording(request.record, request.client, answer)
+        except ClientDisconnect:
+            raise ClientDisconnected from None
+
+    async def _submit(self, request: RecordingRequest) -> None:
+        """Store the request, and answer with the job that it has become."""
+        if (jobs := self._jobs) is None:
+            raise NoJobs
+        scope, client, most = request.scope, request.client, self.frontend.settings.max_upload_bytes
+
+        async def store() -> StoredJob:
+            await jobs.check_room(client, scope)
+            received = self._uploads.received(
+                *(scope, request.receive, client, lambda size: client.check_size(size, most)),
+                jobs.read,
+            )
+            async with received as body:
+                return await jobs.add(client, scope, body)
+
+        try:
+            job = await self._sessions.recording(request.record, client, store, stored=True)
+        except ClientDisconnect:
+            raise ClientDisconnected from None
+        headers = {"Location": f"{JOBS}/{job.id}", "Preference-Applied": RESPOND_ASYNC}
+        await request.respond(JSONResponse(jobs.document(job), 202, headers))
 
     def body(
         self, request: RecordingRequest, read: Callable[[Request, CheckSize], Awaitable[B]]
@@ -208,6 +293,15 @@ class RecordingEndpoint:
     async def answer(self, request: RecordingRequest) -> None:
         """Read an admitted request's body and send the response. Raises AuricleError."""
         raise NotImplementedError
+
+    async def fail(
+        self, error: AuricleError, scope: Scope, receive: Receive, started: Started, record: Record
+    ) -> None:
+        """Send an error, also in the middle of a response."""
+        if started.headers_sent:
+            await started({"type": "http.response.body", "body": self.broken(error)})
+        else:
+            await self.refusal(error, record.name)(scope, receive, started)
 
     def refusal(self, error: AuricleError, _request: str) -> Response:
         return error_response(error)

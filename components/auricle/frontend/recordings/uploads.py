@@ -171,9 +171,14 @@ class Uploads:
     def in_progress(self) -> int:
         return self._slots.taken
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more complete upload could be processed."""
+        return self.in_work < self._most_in_work
+
     def check_room(self) -> None:
         """Raise Overloaded if one more complete upload could not be processed."""
-        if self.in_work >= self._most_in_work:
+        if not self.has_room:
             raise Overloaded(f"{self._most_in_work} recordings are in progress; try again")
 
     @asynccontextmanager
@@ -191,6 +196,24 @@ class Uploads:
         Raises the errors of `read`, TooSlow, RateLimited, Overloaded, StorageFull, and
         ClientDisconnect if the client leaves.
         """
+        async with self.received(scope, receive, client, check_size, read) as body:
+            self.check_room()
+            self.in_work += 1
+            try:
+                yield body
+            finally:
+                self.in_work -= 1
+
+    @asynccontextmanager
+    async def received(
+        self,
+        scope: Scope,
+        receive: Receive,
+        client: ClientAccount,
+        check_size: CheckSize,
+        read: Callable[[Request, CheckSize], Awaitable[B]],
+    ) -> AsyncIterator[B]:
+        """As `taken`, for a body that is not processed now."""
         with self._stored.upload(client.fairness_key(host_of(scope.get("client")))) as stored:
             with self._in_progress(scope, client) as slot:
                 arriving = _Arriving(
@@ -202,12 +225,7 @@ class Uploads:
                 finally:
                     arriving.close()
             try:
-                self.check_room()
-                self.in_work += 1
-                try:
-                    yield body
-                finally:
-                    self.in_work -= 1
+                yield body
             finally:
                 await body.close()
 

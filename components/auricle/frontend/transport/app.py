@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -55,8 +55,9 @@ class Services:
 
     `websockets` and `recordings` are by path; `rpc_methods` are for the gRPC server, which has
     its own port. `processors` returns the number of processors that can be called now.
-    `diagnose` makes a diagnosis, or raises RateLimited. `hosts` are the names by which clients may
-    reach the server, see `AllowedHosts`.
+    `diagnose` makes a diagnosis, or raises RateLimited. `more_routes` adds routes to the
+    application, and `run_jobs`, if there are jobs, runs until the server drains. `hosts` are the
+    names by which clients may reach the server, see `AllowedHosts`.
     """
 
     models: tuple[str, ...]
@@ -68,6 +69,8 @@ class Services:
     processors: Callable[[], Awaitable[int]]
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
+    more_routes: Callable[[FastAPI], object]
+    run_jobs: Callable[[], Coroutine[Any, Any, None]] | None = None
     metrics_need_key: bool = False
     hosts: tuple[str, ...] = (ANY,)
 
@@ -101,6 +104,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     _add_diagnosis_route(app, services)
     for path, route in services.recordings.items():
         _add_recording_route(app, path, route)
+    services.more_routes(app)
     for path, serve in services.websockets.items():
         _add_websocket_route(app, path, serve)
     _add_missing_websockets(app, tuple(services.websockets))

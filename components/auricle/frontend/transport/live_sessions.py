@@ -204,17 +204,25 @@ class LiveSessions:
                     slot.leave()
 
     async def recording(
-        self, record: Record, client: ClientAccount, answer: Callable[[], Awaitable[T]]
+        self,
+        record: Record,
+        client: ClientAccount,
+        answer: Callable[[], Awaitable[T]],
+        *,
+        stored: bool = False,
     ) -> T:
         """Let a recording of `client` in; return what `answer` does. Call it within `recorded`.
 
-        Raises RateLimited or Overloaded if it is refused, also at the end of a drain.
+        One that is only `stored` now, for a job, is none of the recordings that a key may have at
+        a time, and is not logged as one. Raises RateLimited or Overloaded if it is refused, also
+        at the end of a drain.
         """
         record.tenant = client.tenant
 
         async def counted() -> T:
-            async with client.session("recordings"):
-                record.began = True
+            entered = client.connected if stored else client.session
+            async with entered("recordings"):
+                record.began = not stored
                 return await answer()
 
         with (

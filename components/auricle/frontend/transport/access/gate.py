@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from auricle.config.settings import FrontendSettings
-from auricle.core.errors import AuricleError, BadRequest, SettingsError
+from auricle.core.errors import AuricleError, BadRequest, SettingsError, Unauthorized
 from auricle.core.limits import OFFERED_PROTOCOLS
 from auricle.frontend.transport.access.keys import ANYONE, ApiKey, KeyRing, Scope
 from auricle.frontend.transport.access.keys_file import load_keys
@@ -53,6 +53,16 @@ class Access:
         Raises Unauthorized or Forbidden if keys are needed and `tenant` has none for `scope`.
         """
         return self._of(self._keys.named(tenant, scope))
+
+    def tenant(self, name: str, scope: Scope) -> ClientAccount:
+        """Return the client that has sent a job; its key was checked then, and is not stored.
+
+        Raises Unauthorized or Forbidden if the tenant has no key for `scope` any more.
+        """
+        try:
+            return self.keyless(name, scope)
+        except Unauthorized:
+            raise Unauthorized("the API key that sent this job was withdrawn") from None
 
     def _with_key(self, secret: str | None, scope: Scope | None) -> ClientAccount:
         key = self._keys.find(secret, scope)

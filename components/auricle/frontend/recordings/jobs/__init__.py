@@ -1,0 +1,1 @@
+"""Jobs: recordings that are transcribed after the request that brought them."""
