@@ -241,12 +241,12 @@ class RecordingRequests:
             raise NoJobs
         scope, client, most = request.scope, request.client, self.frontend.settings.max_upload_bytes
 
+        def check_size(size: int) -> None:
+            client.check_size(size, most)
+
         async def store() -> StoredJob:
-            await jobs.check_room(client, scope)
-            received = self._uploads.received(
-                *(scope, request.receive, client, lambda size: client.check_size(size, most)),
-                jobs.read,
-            )
+            await jobs.check_room(client, scope, check_size)
+            received = self._uploads.received(scope, request.receive, client, check_size, jobs.read)
             async with received as body:
                 return await jobs.add(client, scope, body)
 

@@ -101,10 +101,8 @@ class JobQueue:
     async def close(self) -> None:
         await self.call(self.store.close)
 
-    async def read(self, request: Request, check_size: CheckSize) -> ReceivedBody:
+    async def read(self, request: Request, _check_size: CheckSize) -> ReceivedBody:
         """Store a request's body; see `Uploads.taken`. Raises BadRequest if it is empty."""
-        if (length := request.headers.get("content-length", "")).isdigit():
-            check_size(int(length))
         body = ReceivedBody(await in_thread(self.store.body))
         try:
             async for part in request.stream():
@@ -116,11 +114,12 @@ class JobQueue:
             raise
         return body
 
-    async def check_room(self, client: ClientAccount, scope: Scope) -> None:
+    async def check_room(self, client: ClientAccount, scope: Scope, check_size: CheckSize) -> None:
         """Raise the errors of `JobStore.check_room` before the client sends a body in vain."""
         length = Request(scope).headers.get("content-length", "")
         owner = client.fairness_key(host_of(scope.get("client")))
-        size = int(length) if length.isdigit() and len(length) < 20 else 0
+        size = int(length) if length.isdigit() else 0
+        check_size(size)
         await self.call(self.store.check_room, owner, size)
 
     async def add(self, client: ClientAccount, scope: Scope, body: ReceivedBody) -> StoredJob:
