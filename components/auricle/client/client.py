@@ -13,8 +13,14 @@ from typing import Any, TypeVar, Unpack
 
 from auricle.client.connection import Capabilities, capabilities
 from auricle.client.events import StreamEvent, typed
+from auricle.client.jobs import Job, find_job, job_transcript, remove_job, submit_recording
 from auricle.client.options import StreamOptions, TranscribeOptions
-from auricle.client.recordings import Transcript, transcribe_recording, transcribe_recordings
+from auricle.client.recordings import (
+    ANSWER_SECONDS,
+    Transcript,
+    transcribe_recording,
+    transcribe_recordings,
+)
 from auricle.client.sources import Source, open_source
 from auricle.client.stream import RESUME_SECONDS, ConnectionOptions, Message, stream_audio
 from auricle.core.errors import AuricleError, BadRequest
@@ -108,6 +114,30 @@ class Client:
             async for one in many:
                 yield one
 
+    async def submit(
+        self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]
+    ) -> Job:
+        """Send a recording, which the server transcribes later, and return the job.
+
+        Raises as `transcribe`.
+        """
+        return await submit_recording(self._urls, self._api_key, path, options)
+
+    async def job(self, job: str) -> Job:
+        """Return a job, by its id, as it is now. Raises as `transcribe`."""
+        return await find_job(self._urls, self._api_key, job)
+
+    async def wait(self, job: str, *, timeout_seconds: float = ANSWER_SECONDS) -> Transcript:
+        """Return the transcript of a job, by its id, once it has ended.
+
+        Raises the error with which the recording failed, and as `transcribe`.
+        """
+        return await job_transcript(self._urls, self._api_key, job, timeout_seconds)
+
+    async def remove(self, job: str) -> None:
+        """Cancel a job, by its id, or remove its answer. Raises as `transcribe`."""
+        await remove_job(self._urls, self._api_key, job)
+
     async def capabilities(self) -> Capabilities:
         """Return the features that sessions may request.
 
@@ -175,6 +205,26 @@ class SyncClient:
     ) -> Generator[tuple[Path, Transcript | AuricleError], None, None]:
         """Transcribe recordings, as `Client.transcribe_many`; close this to leave early."""
         yield from _yielded(self._client.transcribe_many(paths, jobs=jobs, **options))
+
+    def submit(self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]) -> Job:
+        """Send a recording, which the server transcribes later, as `Client.submit`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.submit(path, **options))
+
+    def job(self, job: str) -> Job:
+        """Return a job as it is now, as `Client.job`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.job(job))
+
+    def wait(self, job: str, *, timeout_seconds: float = ANSWER_SECONDS) -> Transcript:
+        """Return the transcript of a job once it has ended, as `Client.wait`."""
+        with _LoopThread() as loop:
+            return loop.run(self._client.wait(job, timeout_seconds=timeout_seconds))
+
+    def remove(self, job: str) -> None:
+        """Cancel a job, or remove its answer, as `Client.remove`."""
+        with _LoopThread() as loop:
+            loop.run(self._client.remove(job))
 
     def capabilities(self) -> Capabilities:
         """Return the features that sessions may request, as `Client.capabilities`."""

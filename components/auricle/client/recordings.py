@@ -34,7 +34,7 @@ from auricle.core.errors import (
 if TYPE_CHECKING:
     import httpx
 
-_ANSWER_SECONDS = 3600.0
+ANSWER_SECONDS = 3600.0
 _SHORTEST_WAIT_SECONDS = 0.5
 # These concern all recordings alike.
 _FATAL = (ServerUnreachable, Unauthorized, Forbidden)
@@ -92,7 +92,7 @@ async def transcribe_recording(
     options: TranscribeOptions,
 ) -> Transcript:
     """Transcribe a recording at the first server that answers. Raises as `Client.transcribe`."""
-    async with http_client(api_key, options.get("timeout_seconds", _ANSWER_SECONDS)) as client:
+    async with http_client(api_key, options.get("timeout_seconds", ANSWER_SECONDS)) as client:
         call = partial(_transcribe, file=Path(path), options=options)
         return await first_answer(client, urls, call)
 
@@ -100,17 +100,27 @@ async def transcribe_recording(
 async def _transcribe(
     client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
 ) -> Transcript:
+    answer = await sent_recording(client, url, "/v1/audio/transcriptions", file, options)
+    return decoded(url, answer, Transcript)
+
+
+async def sent_recording(
+    client: httpx.AsyncClient, url: str, path: str, file: Path, options: TranscribeOptions
+) -> httpx.Response:
+    """Return the answer to a file that is sent to a server's `path`.
+
+    Raises BadRequest if it cannot be read.
+    """
     model = options.get("model") or (await served_model(client, url)).id
     try:
         with file.open("rb") as opened:  # httpx reads it piece by piece
-            response = await client.post(
-                http_address(url, "/v1/audio/transcriptions"),
+            return await client.post(
+                http_address(url, path),
                 data={"model": model, "response_format": "verbose_json", **_form(options)},
                 files={"file": (file.name, opened)},
             )
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
-    return decoded(url, response, Transcript)
 
 
 def _form(options: TranscribeOptions) -> dict[str, str | list[str]]:
@@ -143,7 +153,7 @@ async def transcribe_recordings(
     """Transcribe recordings, at most `jobs` at a time; see `Client.transcribe_many`."""
     if jobs < 1:
         raise BadRequest("jobs must be at least 1", "jobs")
-    async with http_client(api_key, options.get("timeout_seconds", _ANSWER_SECONDS)) as client:
+    async with http_client(api_key, options.get("timeout_seconds", ANSWER_SECONDS)) as client:
         model = options.get("model") or (await first_answer(client, urls, served_model)).id
         calls = _Calls(client, urls, {**options, "model": model})
         waiting = iter([Path(path) for path in paths])
@@ -183,7 +193,7 @@ class _Calls:
     async def when_there_is_room(self, path: Path) -> Transcript:
         """Transcribe a recording; while the server is full, try again until the deadline."""
         call = partial(_transcribe, file=path, options=self.options)
-        deadline = time.monotonic() + self.options.get("timeout_seconds", _ANSWER_SECONDS)
+        deadline = time.monotonic() + self.options.get("timeout_seconds", ANSWER_SECONDS)
         while True:
             try:
                 return await first_answer(self.client, self.urls, call)

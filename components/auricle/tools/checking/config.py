@@ -123,8 +123,8 @@ def _of_planner(settings: PlannerSettings) -> Iterator[Mistake]:
 # Files that a configuration names: their existence and content.
 
 _RIGHT = "name a path that exists here, or give --no-files if it is on another machine"
-# Made by the first process if it is missing.
-_MADE = ("discovery_path",)
+# Made by the first process if they are missing.
+_MADE = ("discovery_path", "jobs_folder")
 
 
 def check_files(settings: CommonSettings, home: Callable[[str], str]) -> Iterator[Mistake]:

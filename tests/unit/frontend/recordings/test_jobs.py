@@ -14,8 +14,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from auricle.client import Client
 from auricle.config.settings import FrontendSettings
-from auricle.core.errors import Overloaded, WorkerUnavailable
+from auricle.core.errors import AuricleError, DeadlineExceeded, Overloaded, WorkerUnavailable
 from auricle.dynamo import Tokens
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.main import build_services
@@ -223,6 +224,27 @@ async def test_there_is_no_answer_before_the_end(folder: Path) -> None:
         server.transcriber.gate.set()
         await ended(client, job)
         assert (await client.get(f"{JOBS}/{job}/result")).json()["text"] == "ten green apples"
+
+
+async def test_the_client_library_waits_for_a_job(folder: Path, tmp_path: Path) -> None:
+    server = Server(folder)
+    good, broken = tmp_path / "x.wav", tmp_path / "broken.wav"
+    for file in (good, broken):
+        file.write_bytes(b"RIFF")
+    async with server.serving() as client:
+        library = Client(str(client.base_url))
+        job = await library.submit(good, model="demo", language="en")
+        assert (await library.wait(job.id)).text == "ten green apples"
+        assert (await library.job(job.id)).status == "done"
+        with pytest.raises(AuricleError, match=r"broken\.wav is not audio"):
+            await library.wait((await library.submit(broken, model="demo")).id)
+        server.transcriber.gate.clear()
+        endless = await library.submit(good, model="demo")
+        with pytest.raises(DeadlineExceeded, match=r"took longer than 0\.1 s"):
+            await library.wait(endless.id, timeout_seconds=0.1)
+        await library.remove(endless.id)
+        with pytest.raises(AuricleError, match="no such job"):
+            await library.remove(endless.id)
 
 
 # ── without jobs ────────────────────────────────────────────────────────────

@@ -62,7 +62,7 @@ def test_errors_of_the_inside_are_told_in_general_words() -> None:
         *("resume_malformed", "resume_expired", "resume_forged", "resume_other_client"),
         *("resume_other_options", "resume_position", "resume_missing", "resume_off"),
         *("resume_taken_over", "no_audio", "unknown_host", "unknown_path"),
-        "upgrade_required",
+        *("upgrade_required", "no_jobs", "job_not_found", "job_not_done", "job_failed"),
     }
     for code in classes_by_code().keys() - ours:
         assert "secret" not in from_code(code, DETAIL).for_client
