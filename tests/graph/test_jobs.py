@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import signal
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,6 @@ import psutil
 import pytest
 import soundfile
 import yaml
-from deepgram import DeepgramClient
-from deepgram.environment import DeepgramClientEnvironment
 
 from auricle.client import SyncClient
 from auricle.frontend.transport.access.keys import new_key
@@ -149,19 +148,17 @@ async def test_the_answer_has_the_bytes_that_a_waiting_client_gets(
     assert later.headers["content-type"] == now.headers["content-type"]
 
 
-async def test_a_job_of_deepgrams_api_is_read_by_its_client(acme: Jobs, short: bytes) -> None:
-    headers = {**LATER, "Content-Type": "audio/flac"}
-    accepted = acme.call("POST", "/v1/listen?model=demo", content=short, headers=headers)
+async def test_a_job_of_deepgrams_api_has_its_answer(acme: Jobs, short: bytes) -> None:
+    """Except for the names and times of the request, which are each request's own."""
+    url, audio = "/v1/listen?model=demo&utterances=true", {"Content-Type": "audio/flac"}
+    now = acme.call("POST", url, content=short, headers=audio).json()
+    accepted = acme.call("POST", url, content=short, headers=audio | LATER)
     await acme.ended(accepted.json()["id"])
     later = acme.result(accepted.json()["id"]).json()
-    environment = DeepgramClientEnvironment(
-        base=acme.url, production=acme.url, agent=acme.url, agent_rest=acme.url
-    )
-    client = DeepgramClient(api_key=acme.key or "", environment=environment)
-    now = client.listen.v1.media.transcribe_file(request=short, model="demo")
-    assert now.results.channels[0].alternatives is not None
-    expected = now.results.channels[0].alternatives[0].transcript
-    assert later["results"]["channels"][0]["alternatives"][0]["transcript"] == expected
+    for answer in (now, later):
+        del answer["metadata"]["request_id"], answer["metadata"]["created"]
+        del answer["results"]["utterances"][0]["id"]
+    assert later == now
 
 
 def test_the_client_library_submits_and_waits(acme: Jobs) -> None:
@@ -255,6 +252,15 @@ async def test_a_killed_frontend_loses_and_doubles_no_job(
     assert (len(bodies), len(answers)) == (0, len(sent))
 
 
+@contextlib.contextmanager
+def unlocked(folder: Path) -> Iterator[None]:
+    """No process of the folder is within a transaction while the block runs."""
+    with contextlib.closing(sqlite3.connect(folder / "jobs.sqlite", timeout=60.0)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        yield
+        db.rollback()
+
+
 async def test_the_other_frontend_of_a_folder_takes_over(
     server: Server, tmp_path: Path, long: bytes
 ) -> None:
@@ -266,7 +272,8 @@ async def test_the_other_frontend_of_a_folder_takes_over(
         await jobs.begun(job)
         frozen = psutil.Process(first.process.pid)
         with frontend_beside(server, folder, LEASE) as second:
-            frozen.suspend()
+            with unlocked(tmp_path / "jobs"):
+                frozen.suspend()
             try:
                 jobs = Jobs(second.url)
                 await eventually(lambda: jobs.job(job)["attempts"] == 2, DONE_SECONDS)

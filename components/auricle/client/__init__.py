@@ -7,7 +7,7 @@ from auricle.client.client import Client, SyncClient
 from auricle.client.connection import Capabilities
 from auricle.client.errors import ConnectionLost, ServerUnreachable
 from auricle.client.events import StreamEvent
-from auricle.client.jobs import Job, JobFailure
+from auricle.client.jobs import JobFailure, RecordingJob
 from auricle.client.options import Endpointing, StreamOptions, TranscribeOptions
 from auricle.client.recordings import Segment, SpeakerText, TimedWord, Transcript
 from auricle.client.sources import Pcm, Source
@@ -46,13 +46,13 @@ __all__ = [
     "Endpointing",
     "Final",
     "Forbidden",
-    "Job",
     "JobFailure",
     "Overloaded",
     "Partial",
     "Pcm",
     "RateLimited",
     "Ready",
+    "RecordingJob",
     "Segment",
     "ServerUnreachable",
     "Source",

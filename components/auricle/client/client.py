@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Unpack
 
 from auricle.client.connection import Capabilities, capabilities
 from auricle.client.events import StreamEvent, typed
-from auricle.client.jobs import Job, find_job, job_transcript, remove_job, submit_recording
+from auricle.client.jobs import RecordingJob, find_job, job_transcript, remove_job, submit_recording
 from auricle.client.options import StreamOptions, TranscribeOptions
 from auricle.client.recordings import (
     ANSWER_SECONDS,
@@ -116,14 +116,14 @@ class Client:
 
     async def submit(
         self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]
-    ) -> Job:
+    ) -> RecordingJob:
         """Send a recording, which the server transcribes later, and return the job.
 
         Raises as `transcribe`.
         """
         return await submit_recording(self._urls, self._api_key, path, options)
 
-    async def job(self, job: str) -> Job:
+    async def job(self, job: str) -> RecordingJob:
         """Return a job, by its id, as it is now. Raises as `transcribe`."""
         return await find_job(self._urls, self._api_key, job)
 
@@ -206,12 +206,14 @@ class SyncClient:
         """Transcribe recordings, as `Client.transcribe_many`; close this to leave early."""
         yield from _yielded(self._client.transcribe_many(paths, jobs=jobs, **options))
 
-    def submit(self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]) -> Job:
+    def submit(
+        self, path: str | os.PathLike[str], **options: Unpack[TranscribeOptions]
+    ) -> RecordingJob:
         """Send a recording, which the server transcribes later, as `Client.submit`."""
         with _LoopThread() as loop:
             return loop.run(self._client.submit(path, **options))
 
-    def job(self, job: str) -> Job:
+    def job(self, job: str) -> RecordingJob:
         """Return a job as it is now, as `Client.job`."""
         with _LoopThread() as loop:
             return loop.run(self._client.job(job))

@@ -31,7 +31,7 @@ class JobFailure(msgspec.Struct, frozen=True):
     message: str
 
 
-class Job(msgspec.Struct, frozen=True):
+class RecordingJob(msgspec.Struct, frozen=True):
     """A job; times are seconds since 1970. Its answer is removed at `expires_at`.
 
     `processed_seconds` of its audio were transcribed, while it is running.
@@ -53,7 +53,7 @@ async def submit_recording(
     api_key: str | None,
     path: str | os.PathLike[str],
     options: TranscribeOptions,
-) -> Job:
+) -> RecordingJob:
     """Send a recording to the first server that answers. Raises as `Client.submit`."""
     async with http_client(api_key, options.get("timeout_seconds", ANSWER_SECONDS)) as client:
         call = partial(_submit, file=Path(path), options=options)
@@ -62,16 +62,16 @@ async def submit_recording(
 
 async def _submit(
     client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
-) -> Job:
-    return decoded(url, await sent_recording(client, url, _JOBS, file, options), Job)
+) -> RecordingJob:
+    return decoded(url, await sent_recording(client, url, _JOBS, file, options), RecordingJob)
 
 
-async def find_job(urls: Sequence[str], api_key: str | None, job: str) -> Job:
+async def find_job(urls: Sequence[str], api_key: str | None, job: str) -> RecordingJob:
     """Return a job as it is now. Raises as `Client.job`."""
     async with http_client(api_key, _CALL_SECONDS) as client:
 
-        async def call(client: httpx.AsyncClient, url: str) -> Job:
-            return decoded(url, await client.get(http_address(url, f"{_JOBS}/{job}")), Job)
+        async def call(client: httpx.AsyncClient, url: str) -> RecordingJob:
+            return decoded(url, await client.get(http_address(url, f"{_JOBS}/{job}")), RecordingJob)
 
         return await first_answer(client, urls, call)
 
@@ -106,6 +106,6 @@ async def remove_job(urls: Sequence[str], api_key: str | None, job: str) -> None
         async def call(client: httpx.AsyncClient, url: str) -> None:
             answer = await client.delete(http_address(url, f"{_JOBS}/{job}"))
             if not answer.is_success:
-                decoded(url, answer, Job)
+                decoded(url, answer, RecordingJob)
 
         await first_answer(client, urls, call)

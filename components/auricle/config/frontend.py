@@ -272,8 +272,8 @@ class RecordingSettings(BaseModel):
     )
     jobs_folder: Path | None = Field(
         None,
-        description="folder of jobs: recordings that are transcribed after the request. Several "
-        "frontends may share it; by default there are no jobs",
+        description="folder of jobs: recordings that are transcribed after the request; several "
+        "frontends may share it. Jobs are off by default",
     )
     job_hours: float = Field(
         24.0,

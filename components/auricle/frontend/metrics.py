@@ -44,8 +44,7 @@ class FrontendMetrics:
             name: self._bytes.labels(name)
             for name in ("websocket", "http", "tcp", "grpc", "request_plane")
         }
-        limit = new.gauge("sessions_limit", "sessions that may be open")
-        limit.set(settings.max_sessions)
+        new.gauge("sessions_limit", "sessions that may be open").set(settings.max_sessions)
         self.sessions = new.gauge("sessions", "open sessions")
         self._ended = new.counter(
             "sessions_ended",
@@ -71,12 +70,9 @@ class FrontendMetrics:
             "result",
         )
 
-        self._jobs = new.gauge(
-            "jobs", "jobs in the folder, which frontends may share, by state", "state"
-        )
-        self._oldest_job = new.gauge(
-            "oldest_job_seconds", "time for which the oldest job in the queue has waited"
-        )
+        by_state = "jobs in the folder, which frontends may share, by state"
+        self._jobs = new.gauge("jobs", by_state, "state")
+        self._oldest_job = new.gauge("oldest_job_seconds", "age of the oldest queued job")
 
     def jobs(self, counts: Mapping[str, int], oldest_seconds: float) -> None:
         """Set the number of jobs by state, and the age of the oldest one in the queue."""

@@ -243,7 +243,7 @@ async def test_the_client_library_waits_for_a_job(folder: Path, tmp_path: Path) 
         with pytest.raises(DeadlineExceeded, match=r"took longer than 0\.1 s"):
             await library.wait(endless.id, timeout_seconds=0.1)
         await library.remove(endless.id)
-        with pytest.raises(AuricleError, match="no such job"):
+        with pytest.raises(AuricleError, match="does not exist"):
             await library.remove(endless.id)
 
 
@@ -335,7 +335,7 @@ async def test_a_job_waits_while_the_server_is_full_or_its_key_is_at_a_limit(fol
     async with server.serving() as client:
         job = await submitted(client, headers=bearer(ACME))
         done = await ended(client, job, headers=bearer(ACME))
-    assert (done["status"], done["attempts"]) == ("done", 2)  # being full is no attempt
+    assert (done["status"], done["attempts"]) == ("done", 2)  # a full server does not count
 
 
 async def test_a_lasting_failure_is_answered_as_a_waiting_client_would_be(folder: Path) -> None:

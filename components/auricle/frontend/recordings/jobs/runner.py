@@ -205,7 +205,7 @@ class JobRunner:
             job = await self._queue.call(self._store.claim, {*self._paused, *full})
             if job is None:
                 return
-            # Without an address: refused attempts are no clients that were refused.
+            # No address: otherwise each refused attempt is logged as a refused client.
             record = Record("job", None, "recording")
             task = asyncio.create_task(self._attempt(job, record), name=job.id)
             self._running[job.lease] = _Running(job, record, task)
@@ -236,7 +236,7 @@ class JobRunner:
                 await self._queue.call(self._store.requeue, job, charged=charged)
                 return
             code, message = error.code, error.for_client
-            if isinstance(error, TooLarge):  # what was collected is of no use
+            if isinstance(error, TooLarge):  # drop the part that was collected
                 collected = _Collected()
                 stored = replace(stored, send=Started(collected))
             await endpoint.fail(error, stored.scope, stored.receive, stored.send, record)

@@ -125,7 +125,7 @@ _FIELDS = ", ".join(StoredJob.__struct_fields__)
 
 
 def gone() -> UnknownJob:
-    return UnknownJob("there is no such job; it may have expired, or was deleted")
+    return UnknownJob("this job does not exist; it may have expired, or was removed")
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
@@ -146,8 +146,10 @@ class JobLease(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class JobLimits:
-    """`jobs` and `bytes` in the folder, of which one owner may have half; `keep_seconds`: see
-    `JobStore.expire`."""
+    """Limits of the folder: its `jobs` and its `bytes`. One owner may have half of each.
+
+    For `keep_seconds` see `JobStore.expire`.
+    """
 
     jobs: int
     bytes: int
