@@ -50,6 +50,7 @@ AREAS: dict[str, Area] = {
     "handshakes": Area(http.handshakes(), 10_000, 700),
     "queries": Area(http.requests(), 24_000, 1_000),
     "forms": Area(http.forms(http.TRANSCRIPTIONS), 6_000, 300),
+    "jobs": Area(http.jobs(), 6_000, 300),
     "leaving": Area(http.leaving, 300, 8, concurrent=2),
     "containers": Area(media.uploads(), 2_000, 30, concurrent=2),
     "damaged": Area(media.damaged(), 1_000, 20, concurrent=1),
@@ -122,6 +123,7 @@ ATTACKS: dict[str, Attack] = {
     "silent_sessions": Attack(tenants.silent_sessions),
     "equal_calls": Attack(tenants.equal_calls),
     "stored_uploads": Attack(tenants.stored_uploads),
+    "jobs_of_others": Attack(tenants.jobs_of_others),
     "spoiled_recordings": Attack(bombs.spoiled_recordings, seconds=600.0),
     "media_bombs": Attack(bombs.media_bombs, seconds=600.0),
 }

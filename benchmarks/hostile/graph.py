@@ -20,7 +20,7 @@ from auricle_testing import recordings
 from auricle_testing.replicas import is_engine
 from auricle_testing.server import AS_DELIVERED, ROOT, Server, free_port, serving
 from auricle_testing.services import Nats
-from benchmarks.hostile.attackers.wire import Port, Target
+from benchmarks.hostile.attackers.wire import MOST_JOBS, Port, Target
 
 _TRANSLATOR = ROOT / "models/demo-translate"
 _WITHDRAWN = "withdrawn-tenant"
@@ -106,6 +106,8 @@ def running(config: str) -> Iterator[Graph]:
                 "--Frontend.keyless_tenant=attacker",
                 "--Frontend.allowed_hosts=[auricle.example]",
                 f"--Frontend.max_stored_upload_bytes={_STORED_BYTES}",
+                f"--Frontend.jobs_folder={folder / 'jobs'}",
+                f"--Frontend.max_jobs={MOST_JOBS}",
                 f"--Frontend.nats_server={nats.address}",  # receives the text of telephone calls
                 *(f"--Frontend.{name}={port}" for name, port in ports.items()),
                 f"--Common.translate_model={_TRANSLATOR}",

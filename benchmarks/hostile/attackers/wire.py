@@ -18,6 +18,7 @@ PATIENCE = 0.15
 # None of these addresses is the witness's, and together they stay below limits of one address.
 _SOURCES = itertools.cycle([f"127.0.0.{number}" for number in range(2, 34)])
 _MOST_READ = 1 << 20
+MOST_JOBS = 100  # that the frontend has room for
 
 
 class AttackerFailed(Exception):

@@ -6,6 +6,9 @@ import asyncio
 import time
 import uuid
 from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
 
 from auricle.audio.pcm import to_int16
 from auricle_testing import recordings
@@ -14,12 +17,12 @@ from auricle_testing.wire import TEXT, frame
 from benchmarks.clients.telephones import twilio_call
 from benchmarks.hostile.attackers.ports import head
 from benchmarks.hostile.attackers.sockets import opened
-from benchmarks.hostile.attackers.wire import Hung, Target, Wire
+from benchmarks.hostile.attackers.wire import MOST_JOBS, Hung, Target, Wire
 from benchmarks.hostile.attacks import newcomer
 from benchmarks.hostile.attacks.newcomer import metric, untranscribed
 from benchmarks.hostile.inputs import Post
 from benchmarks.hostile.oracle import Held
-from benchmarks.hostile.strategies.http import TRANSCRIPTIONS, upload
+from benchmarks.hostile.strategies.http import JOBS, TRANSCRIPTIONS, upload
 from benchmarks.hostile.strategies.messages import LISTEN
 
 _KEEP_ALIVE = frame(TEXT, b'{"type": "KeepAlive"}')
@@ -29,6 +32,7 @@ _UPLOADS, _UPLOAD_BYTES = 12, 64 << 20
 _MIB = 1 << 20
 _PIECE = bytes(_MIB)
 _BUS_SECONDS = 20.0
+_JOB_SECONDS = 60.0
 
 
 async def silent_sessions(target: Target, scale: float) -> Held:
@@ -115,3 +119,62 @@ async def stored_uploads(target: Target, _scale: float) -> Held:
     if stored > share + 2 * len(form.body):
         refused = refused or f"{stored:g} bytes were stored, at most {share:g} may be"
     return Held(not refused, refused or f"{stored / _MIB:.0f} MiB were stored", _UPLOADS)
+
+
+async def jobs_of_others(target: Target, _scale: float) -> Held:
+    """One tenant fills the folder of jobs with its own, and tries the id of another one's.
+
+    The other one's job is accepted, done, and only its own.
+    """
+    keys = (target.key, target.newcomer)
+    async with (
+        _client(target.url, keys[0]) as attacker,
+        _client(target.url, keys[1]) as other,
+    ):
+        sent = 0
+        while (await _submitted(attacker, target.model, b"RIFF")).status_code == 202:
+            sent += 1
+            if sent > MOST_JOBS:
+                return Held(False, f"one tenant could store {sent} jobs", sent)
+        audio = await asyncio.to_thread(Path(target.audio).read_bytes)
+        accepted = await _submitted(other, target.model, audio)
+        if accepted.status_code != 202:
+            return Held(False, f"the other tenant's job was refused: {accepted.text}", sent)
+        job = accepted.headers["location"]
+        tried = [await attacker.request(*one) for one in _on_a_job(job)]
+        found = [one.status_code for one in tried if one.status_code not in (400, 404, 405)]
+        listed = (await attacker.get(f"{JOBS}?limit=100")).json()["data"]
+        stolen = any(job.endswith(one["id"]) for one in listed)
+        result = await _result(other, job)
+        for one in listed:
+            await attacker.delete(f"{JOBS}/{one['id']}")
+        if found or stolen or result.status_code != 200:
+            detail = f"answers {found}, listed: {stolen}, the other's result: {result.text}"
+            return Held(False, detail, sent)
+    return Held(True, f"{sent} jobs of one tenant; another one's was done, and only its own", sent)
+
+
+def _client(url: str, key: str) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx.AsyncClient(base_url=url, timeout=30.0, headers=headers)
+
+
+async def _submitted(client: httpx.AsyncClient, model: str, audio: bytes) -> httpx.Response:
+    return await client.post(JOBS, data={"model": model}, files={"file": ("x.wav", audio)})
+
+
+def _on_a_job(job: str) -> list[tuple[str, str]]:
+    return [
+        *(("GET", job), ("GET", f"{job}/result"), ("DELETE", job), ("PUT", job), ("POST", job)),
+        *(("GET", f"{job}/../{job[-8:]}"), ("GET", f"{job}%00"), ("GET", f"{job.upper()}/result")),
+    ]
+
+
+async def _result(client: httpx.AsyncClient, job: str) -> httpx.Response:
+    """Return the job's answer once it has one, or the last refusal."""
+    end = time.monotonic() + _JOB_SECONDS
+    while True:
+        answer = await client.get(f"{job}/result")
+        if answer.status_code != 409 or time.monotonic() > end:
+            return answer
+        await asyncio.sleep(_AGAIN_SECONDS)

@@ -23,6 +23,7 @@ CLOSE = frame(wire.CLOSE, struct.pack(">H", 1000))
 END = frame(TEXT, b'{"type": "end"}')
 KEY = b"@KEY"  # stands for the attacker's API key
 TRANSCRIPTIONS, TRANSLATED = "/v1/audio/transcriptions", "/v1/audio/translations"
+JOBS = "/v1/audio/jobs"
 _PATHS = (
     *("/live", "/health", "/metrics", "/v1/models", f"/v1/models/{v.MODEL}", "/openapi.json"),
     *("/docs", TRANSCRIPTIONS, TRANSLATED, STREAM, REALTIME),
@@ -104,6 +105,43 @@ def requests(draw: Draw) -> Stream:
     target = path.encode().translate(None, b"\r\n").replace(b" ", b"+")
     lines = [pick(draw, _METHODS) + b" " + target + b" HTTP/1.1", b"Host: 127.0.0.1"]
     lines += [_header(draw) for _ in v.some(draw, 2)]
+    lines += [b"Connection: close", b"Authorization: Bearer " + KEY, b"", b""]
+    return Stream("http", (b"\r\n".join(lines),))
+
+
+_JOB_IDS = (
+    *(
+        "job_" + "0" * 32,
+        "job_",
+        "..",
+        "%2e%2e",
+        "..%2fjobs.sqlite",
+        "%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+    ),
+    *("%00", "%ff", "job_' OR 1=1 --", '"', "*", "%", "a" * 64, "a" * 65, "a" * 9_000, "result"),
+)
+_JOB_TAILS = ("", "", "/result", "/result/", "/", "/body", "/../..", "/%2e%2e", "/result/x")
+_PREFERENCES = (
+    *(b"respond-async", b"RESPOND-ASYNC; x=1", b",,respond-async,,", b"respond-async=", b"wait=1"),
+    *(b"respond-async\xff", b"," * 9_000),
+)
+
+
+@st.composite
+def jobs(draw: Draw) -> Stream:
+    """A request for a job that does not exist, for the list, or for a job without a recording."""
+    path = JOBS
+    if chance(draw, 75):
+        name = pick(draw, _JOB_IDS) if chance(draw, 70) else quote(draw(v.short_texts))
+        path += f"/{name}" + pick(draw, _JOB_TAILS)
+    if chance(draw, 40):
+        names = ("limit", "after", "status", "", "limit[]")
+        pairs = (f"{pick(draw, names)}={quote(draw(v.texts)[:3_000])}" for _ in v.some(draw, 3))
+        path += "?" + "&".join(pairs)
+    target = path.encode().translate(None, b"\r\n").replace(b" ", b"+")
+    lines = [pick(draw, _METHODS) + b" " + target + b" HTTP/1.1", b"Host: 127.0.0.1"]
+    lines += [b"Prefer: " + pick(draw, _PREFERENCES) for _ in v.some(draw, 2)]
+    lines += [_header(draw) for _ in v.some(draw, 1)]
     lines += [b"Connection: close", b"Authorization: Bearer " + KEY, b"", b""]
     return Stream("http", (b"\r\n".join(lines),))
 

@@ -141,7 +141,7 @@ def test_clients_take_turns_however_many_jobs_one_has(stores: Stores) -> None:
         job = claimed(store)
         order.append(job.owner)
         store.finish(job, "done", ANSWER, "", "")
-        store.remove(job.id, job.tenant)  # removal gives nobody another turn
+        store.remove(job.id, job.tenant)  # a removed job still counts as a turn
     assert order == ["greedy", "modest", "greedy", "modest", "greedy", "greedy"]
 
 

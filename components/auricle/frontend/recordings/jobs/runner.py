@@ -42,7 +42,7 @@ from auricle.frontend.transport.live_sessions import Record
 
 log = logging.getLogger(__name__)
 _POLL_SECONDS = 1.0  # other frontends add jobs, too
-_UPKEEP_SECONDS = 30.0
+_EXPIRE_SECONDS, _SWEEP_SECONDS = 30.0, 600.0
 _SHORTEST_PAUSE_SECONDS = 1.0
 _BEATS_PER_LEASE = 4
 _PIECE_BYTES = 256 * 1024
@@ -134,7 +134,7 @@ class JobRunner:
         self._running: dict[str, _Running] = {}  # by lease
         self._seen: dict[JobLease, float] = {}  # since when
         self._paused: dict[str, float] = {}  # owners, until
-        self._all_paused_until = self._beat_at = self._upkeep_at = 0.0
+        self._all_paused_until = self._beat_at = self._expire_at = self._sweep_at = 0.0
 
     async def run(self) -> None:
         """Run jobs until draining begins; return those that are not done to the queue."""
@@ -166,9 +166,11 @@ class JobRunner:
             self._beat_at = now + self._lease_seconds / _BEATS_PER_LEASE
             await self._beat()
             await self._take_back()
-        if now >= self._upkeep_at:
-            self._upkeep_at = now + _UPKEEP_SECONDS
+        if now >= self._expire_at:
+            self._expire_at = now + _EXPIRE_SECONDS
             await self._queue.call(self._store.expire)
+        if now >= self._sweep_at:
+            self._sweep_at = now + _SWEEP_SECONDS
             await self._queue.call(self._store.sweep, self._swept_after)
         await self._claim()
         self._metrics.jobs(*await self._queue.call(self._store.counts))
@@ -207,6 +209,7 @@ class JobRunner:
                 return
             # No address: otherwise each refused attempt is logged as a refused client.
             record = Record("job", None, "recording")
+            log.info("job %s: attempt %d, as %s", job.id, job.attempts, record.name)
             task = asyncio.create_task(self._attempt(job, record), name=job.id)
             self._running[job.lease] = _Running(job, record, task)
 

@@ -195,7 +195,7 @@ class JobStore:
         )
         # Not a write-ahead log, which needs memory that all processes share.
         db.execute("PRAGMA journal_mode = DELETE")
-        db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA synchronous = EXTRA")  # durable before `COMMIT` returns
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             with suppress(sqlite3.OperationalError):  # another frontend was first
