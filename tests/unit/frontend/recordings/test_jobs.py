@@ -290,17 +290,27 @@ async def test_jobs_are_the_tenants_own(folder: Path) -> None:
         assert [recording.tenant for recording in server.transcriber.recordings] == ["acme"]
 
 
-async def test_a_job_of_a_withdrawn_key_is_not_run(folder: Path) -> None:
-    server = Server(folder, [ACME[1], GLOBEX[1]])
+async def test_the_jobs_of_a_withdrawn_key_fail(folder: Path) -> None:
+    """Running and queued ones; their key itself is not stored."""
+    server = Server(folder, [ACME[1], GLOBEX[1]], max_running_jobs=1)
     server.transcriber.gate.clear()
     async with server.serving() as client:
-        running = await submitted(client, headers=bearer(ACME))
+        jobs = [await submitted(client, headers=bearer(ACME)) for _ in range(2)]
         await server.transcriber.asked.wait()
         server.access.replace([GLOBEX[1]])
+        await until(lambda: server.metric("jobs", state="failed") == 2)
         server.access.replace([ACME[1], GLOBEX[1]])
-        failed = await ended(client, running, headers=bearer(ACME))
-        assert failed["error"]["code"] == "invalid_api_key"
-        assert not server.transcriber.recordings
+        for job in jobs:
+            failed = await ended(client, job, headers=bearer(ACME))
+            assert failed["error"]["code"] == "invalid_api_key"
+            assert "was withdrawn" in failed["error"]["message"]
+    assert not server.transcriber.recordings
+    assert ACME[0].encode() not in stored(folder)
+
+
+def stored(folder: Path) -> bytes:
+    """All that the folder has."""
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
 
 
 async def test_a_list_has_pages(folder: Path) -> None:
