@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -435,6 +436,32 @@ async def test_a_removed_job_is_cancelled_and_leaves_nothing(folder: Path) -> No
         assert (await client.get(f"{JOBS}/{job}")).status_code == 404
         assert (await client.delete(f"{JOBS}/{job}")).status_code == 404
     assert not any((folder / "bodies").iterdir())
+
+
+async def test_a_job_that_is_removed_at_another_frontend_is_cancelled(folder: Path) -> None:
+    other = await JobQueue.open(FrontendSettings(jobs_folder=folder))
+    assert other is not None
+    server = Server(folder, job_lease_seconds=1)
+    server.transcriber.gate.clear()
+    async with server.serving() as client:
+        job = await submitted(client)
+        await server.transcriber.asked.wait()
+        assert await other.call(other.store.remove, job, "default")
+        await until(lambda: server.transcriber.running == 0)
+        assert (await client.get(JOBS)).json()["data"] == []
+    await other.close()
+
+
+async def test_old_answers_and_files_without_a_job_are_removed(folder: Path) -> None:
+    async with Server(folder).serving() as client:
+        job = await submitted(client)
+        await ended(client, job)
+    orphan = folder / "bodies" / "new-0"
+    orphan.write_bytes(b"of a frontend that died")
+    os.utime(orphan, (0, 0))
+    async with Server(folder, job_hours=1e-9).serving() as client:
+        await until(lambda: not any((folder / "answers").iterdir()) and not orphan.exists())
+        assert (await client.get(f"{JOBS}/{job}")).status_code == 404
 
 
 async def test_a_drain_returns_running_jobs_to_the_next_frontend(folder: Path) -> None:
