@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -74,6 +75,13 @@ class Jobs:
 
     async def begun(self, job: str) -> None:
         await eventually(lambda: self.job(job)["status"] == "running", DONE_SECONDS)
+
+
+def in_work(url: str) -> float:
+    """The number of recordings that a frontend transcribes."""
+    text = httpx.get(f"{url}/metrics", timeout=ANSWER_SECONDS).text
+    (line,) = re.findall(r"^auricle_frontend_recordings (\S+)$", text, re.MULTILINE)
+    return float(line)
 
 
 @pytest.fixture(scope="module")
@@ -203,12 +211,7 @@ async def test_a_removed_job_is_cancelled(acme: Jobs, long: bytes) -> None:
     await acme.begun(job)
     assert acme.call("DELETE", f"{JOBS}/{job}").status_code == 204
     assert acme.call("GET", f"{JOBS}/{job}").status_code == 404
-
-    def working() -> bool:
-        lines = httpx.get(f"{acme.url}/metrics", timeout=ANSWER_SECONDS).text.splitlines()
-        return "auricle_frontend_recordings 0.0" not in lines
-
-    await eventually(lambda: not working(), seconds=ANSWER_SECONDS)
+    await eventually(lambda: in_work(acme.url) == 0, seconds=ANSWER_SECONDS)
 
 
 def test_without_a_folder_the_setting_is_named(server: Server, short: bytes) -> None:
@@ -263,23 +266,25 @@ async def test_the_other_frontend_of_a_folder_takes_over(
 ) -> None:
     """While one is frozen, too: its late answer changes nothing."""
     folder = f"--Frontend.jobs_folder={tmp_path / 'jobs'}"
-    with frontend_beside(server, folder, LEASE) as first:
-        jobs = Jobs(first.url)
-        job = jobs.submitted(long)
-        await jobs.begun(job)
-        frozen = psutil.Process(first.process.pid)
-        with frontend_beside(server, folder, LEASE) as second:
-            with unlocked(tmp_path / "jobs"):
-                frozen.suspend()
-            try:
-                jobs = Jobs(second.url)
-                await eventually(lambda: jobs.job(job)["attempts"] == 2, DONE_SECONDS)
-            finally:
-                frozen.resume()
-            assert (await jobs.ended(job))["status"] == "done"
-            result = jobs.result(job).content
-            assert Jobs(first.url).result(job).content == result
-            assert jobs.job(job)["attempts"] == 2
+    with (
+        frontend_beside(server, folder, LEASE) as one,
+        frontend_beside(server, folder, LEASE) as another,
+    ):
+        job = Jobs(one.url).submitted(long)
+        await eventually(lambda: in_work(one.url) + in_work(another.url) == 1, DONE_SECONDS)
+        busy, free = (one, another) if in_work(one.url) else (another, one)
+        jobs, frozen = Jobs(free.url), psutil.Process(busy.process.pid)
+        with unlocked(tmp_path / "jobs"):
+            frozen.suspend()
+        try:
+            assert jobs.job(job)["status"] == "running"
+            await eventually(lambda: jobs.job(job)["attempts"] == 2, DONE_SECONDS)
+        finally:
+            frozen.resume()
+        assert (await jobs.ended(job))["status"] == "done"
+        assert Jobs(busy.url).result(job).content == jobs.result(job).content
+        await eventually(lambda: in_work(one.url) + in_work(another.url) == 0, DONE_SECONDS)
+        assert jobs.job(job)["attempts"] == 2
     assert len([*(tmp_path / "jobs" / "answers").iterdir()]) == 1
 
 
@@ -292,6 +297,7 @@ async def test_a_frontend_that_stops_returns_its_job(
         jobs = Jobs(first.url)
         job = jobs.submitted(long)
         await jobs.begun(job)
+        assert jobs.job(job)["status"] == "running"
     with frontend_beside(server, folder) as second:
         jobs = Jobs(second.url)
         done = await jobs.ended(job)
