@@ -29,7 +29,7 @@ JOBS, NOW = "/v1/audio/jobs", "/v1/audio/transcriptions"
 LATER = {"Prefer": "respond-async"}
 DONE_SECONDS = 240.0
 LEASE = "--Frontend.job_lease_seconds=2"
-TIMES = 6  # the long recording is still in progress when its frontend is killed
+TIMES = 12  # the long recording is still in progress when its frontend is killed
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ _G711_RATE = 8_000
 _VERBATIM = "the model transcribes verbatim"
 # Options for text that this server does not produce; they may be switched off.
 REFUSED: Mapping[str, str] = {
-    "callback": "results are the answer to the request itself",
+    "callback": "results are the answer to the request, or of a job (Prefer: respond-async)",
     "dictation": _VERBATIM,
     "measurements": _VERBATIM,
     "numerals": "the model writes numbers as it learnt to",
