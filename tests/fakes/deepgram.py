@@ -83,13 +83,18 @@ async def served(
     draining: bool = False,
     protocol: Callable[[Frontend], Any] = listen_protocol,
     turns: Any = None,
+    processor: Processor | None = None,
+    **values: Any,
 ) -> Client:
-    """A client after the end of its session; see `Client` for its messages."""
-    settings, processor = FrontendSettings(), cast(Any, Processor())
+    """A client after the end of its session; see `Client` for its messages.
+
+    `values` are settings of the frontend.
+    """
+    settings, endpoint = FrontendSettings(**values), cast(Any, processor or Processor())
     frontend = Frontend(
         settings,
         ("demo",),
-        ProcessorEndpoints(*[processor] * 5, cast(Any, SteadyPulses())),
+        ProcessorEndpoints(*[endpoint] * 5, cast(Any, SteadyPulses())),
         admission(draining=draining),
         InstantDetector(),
         NoBus(),

@@ -217,7 +217,8 @@ class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):
 
     The joined `tokens` are the text; empty unless requested, or if another processor committed a
     part of it. `words` have times of `word_source`; empty unless requested, or if another processor
-    committed all of the text.
+    committed all of the text. Only frontends fill `speakers`, for protocols that send them with the
+    text.
     """
 
     segment: int
@@ -229,6 +230,7 @@ class SegmentFinal(msgspec.Struct, frozen=True, tag="Final"):
     tokens: tuple[ScoredToken, ...] = ()
     words: tuple[Word, ...] = ()
     word_source: WordSource = "commit_grid"
+    speakers: SegmentSpeakers | None = None
 
 
 class SegmentWords(msgspec.Struct, frozen=True, tag="Words"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import httpx
 import openai
 import pytest
 import soundfile
+import websockets
 from openai.types.audio import TranscriptionDiarized
 
 from auricle.client import Client, Final, Speakers, StreamEvent
@@ -163,6 +165,82 @@ async def test_each_word_of_deepgrams_recording_has_its_speaker(server: Server) 
     assert [
         ("AB"[one["speaker"]], one["transcript"]) for one in answer["results"]["utterances"]
     ] == [(one.speaker, one.text) for one in told.segments]
+
+
+def spoken(events: list[StreamEvent]) -> list[tuple[int, str]]:
+    """Each word of our own protocol and its speaker."""
+    parts = [part for one in speakers(events).values() for part in one.parts]
+    return [(part.speaker, word) for part in parts for word in part.text.split()]
+
+
+async def listened(server: Server, path: str, end: str) -> list[dict[str, Any]]:
+    """All messages of a live session of another protocol, with the conversation."""
+    told: list[dict[str, Any]] = []
+    address = server.url.replace("http", "ws") + path
+    async with asyncio.timeout(DEADLINE_SECONDS), websockets.connect(address) as socket:
+        audio = SPEECH.astype("<i2").tobytes()
+        for start in range(0, len(audio), 32_000):
+            await socket.send(audio[start : start + 32_000])
+        await socket.send(end)
+        async for message in socket:
+            told.append(json.loads(message))
+    return told
+
+
+async def test_deepgrams_live_words_have_the_speakers_of_our_own_protocol(server: Server) -> None:
+    query = "encoding=linear16&sample_rate=16000&diarize=true"
+    told = await listened(server, f"/v1/listen?{query}", '{"type": "CloseStream"}')
+    results = [m["channel"]["alternatives"][0] for m in told if m["type"] == "Results"]
+    own = await streamed(server, diarize=True)
+    assert spoken(own) == [
+        (word["speaker"] + 1, word["punctuated_word"]) for one in results for word in one["words"]
+    ]
+    assert {word["speaker"] for one in results for word in one["words"]} == {0, 1}
+    assert told[-1]["warnings"] == []
+
+
+async def test_assemblyais_turns_have_the_speakers_of_our_own_protocol(server: Server) -> None:
+    query = "sample_rate=16000&speaker_labels=true&max_speakers=2"
+    told = await listened(server, f"/v3/ws?{query}", '{"type": "Terminate"}')
+    ends = [message for message in told if message.get("end_of_turn")]
+    own = await streamed(server, diarize=True, max_speakers=2)
+    assert spoken(own) == [
+        ("AB".index(word["speaker"]) + 1, word["text"]) for turn in ends for word in turn["words"]
+    ]
+    assert [turn["speaker_label"] for turn in ends] == ["A", "B", "A", "B"]
+    assert all("warnings" not in message for message in told)
+
+
+async def test_one_speaker_at_most_is_one_in_assemblyais_turns(server: Server) -> None:
+    query = "sample_rate=16000&speaker_labels=true&max_speakers=1"
+    told = await listened(server, f"/v3/ws?{query}", '{"type": "Terminate"}')
+    assert {turn["speaker_label"] for turn in told if turn.get("end_of_turn")} == {"A"}
+
+
+async def test_deepgrams_live_text_comes_without_the_worker(server: Server) -> None:
+    """Speakers are the same or are missing, which the last message reports."""
+    query = "encoding=linear16&sample_rate=16000&diarize=true"
+    path, end = f"/v1/listen?{query}", '{"type": "CloseStream"}'
+    usual = await listened(server, path, end)
+    server.component("DiarizeWorker").send_signal(signal.SIGKILL)
+    told = await listened(server, path, end)
+    assert transcripts(told) == transcripts(usual)
+    known = [deepgrams(message) for message in told if deepgrams(message)]
+    assert all(one in [deepgrams(message) for message in usual] for one in known)
+    assert bool(told[-1]["warnings"]) == (len(known) < len(TURNS))
+
+
+def transcripts(told: list[dict[str, Any]]) -> list[str]:
+    results = [m["channel"]["alternatives"][0] for m in told if m["type"] == "Results"]
+    return [one["transcript"] for one in results if one["transcript"]]
+
+
+def deepgrams(message: dict[str, Any]) -> list[tuple[int, str]]:
+    """The words of a result with their speakers; empty if these are missing."""
+    if message["type"] != "Results":
+        return []
+    words = message["channel"]["alternatives"][0]["words"]
+    return [(word["speaker"], word["word"]) for word in words if "speaker" in word]
 
 
 async def test_a_recordings_text_comes_without_the_worker(server: Server) -> None:

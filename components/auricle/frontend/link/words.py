@@ -1,63 +1,92 @@
-"""Words and tokens in protocols that send them together with their text. No I/O."""
+"""Words, speakers and tokens in protocols that send them together with their text. No I/O."""
 
 from __future__ import annotations
 
+import string
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
+from auricle.protocol.annotation import SegmentSpeakers
 from auricle.protocol.sessions import ScoredToken, SegmentFinal, SegmentPartial, SegmentWords
+from auricle.transcript.words import divided
 
 # The option `word_times`, an extension of several protocols: the times of decodes, which come with
 # the text, or the aligner's, for which finals wait.
 WordTimes = Literal["grid", "aligned"]
 
 
-class HeldWords:
-    """Holds each final, and the events after it, until the aligner's words have arrived.
+Text = SegmentPartial | SegmentFinal
 
-    A processor sends the words of each final with text, or the reason why they are missing, within
-    `Processor.words_deadline_seconds`. Without them the final keeps the times of decodes.
+
+class HeldFinals:
+    """Holds each final, and the events after it, until its annotations have arrived.
+
+    These are the aligner's `words` and the `speakers`. A processor sends them for each final with
+    text, or the reason why they are missing, within `Processor.words_deadline_seconds` and
+    `Processor.speakers_deadline_seconds`. Without words the final keeps the times of decodes.
     """
 
-    def __init__(self) -> None:
-        self._held: deque[SegmentPartial | SegmentFinal] = deque()
-        self._words: dict[int, SegmentWords] = {}
+    def __init__(self, *, words: bool = False, speakers: bool = False) -> None:
+        self._held: deque[Text] = deque()
+        # The annotations of the held finals that have arrived, by segment; None if not awaited.
+        self._words: dict[int, SegmentWords] | None = {} if words else None
+        self._speakers: dict[int, SegmentSpeakers] | None = {} if speakers else None
 
-    def add(
-        self, event: SegmentPartial | SegmentFinal | SegmentWords
-    ) -> list[SegmentPartial | SegmentFinal]:
+    def add(self, event: Text | SegmentWords | SegmentSpeakers) -> list[Text]:
         """Take the next event; return the events to send now, in order."""
         if isinstance(event, SegmentWords):
-            self._words[event.segment] = event
+            if self._words is not None:
+                self._words[event.segment] = event
+        elif isinstance(event, SegmentSpeakers):
+            if self._speakers is not None:
+                self._speakers[event.segment] = event
         else:
             self._held.append(event)
-        ready: list[SegmentPartial | SegmentFinal] = []
+        ready: list[Text] = []
         while self._held and not self._waits(self._held[0]):
-            ready.append(self._with_words(self._held.popleft()))
+            ready.append(self._annotated(self._held.popleft()))
         return ready
 
-    def rest(self) -> list[SegmentPartial | SegmentFinal]:
-        """Return the events that are still held; no more words will arrive."""
+    def rest(self) -> list[Text]:
+        """Return the events that are still held; no more annotations will arrive."""
         held, self._held = list(self._held), deque()
         return held
 
-    def _waits(self, event: SegmentPartial | SegmentFinal) -> bool:
-        return (
-            isinstance(event, SegmentFinal)
-            and bool(event.text)
-            and event.segment not in self._words
-        )
+    def _waits(self, event: Text) -> bool:
+        if not isinstance(event, SegmentFinal) or not event.text:
+            return False
+        awaited = [found for found in (self._words, self._speakers) if found is not None]
+        return any(event.segment not in found for found in awaited)
 
-    def _with_words(self, event: SegmentPartial | SegmentFinal) -> SegmentPartial | SegmentFinal:
+    def _annotated(self, event: Text) -> Text:
         if not isinstance(event, SegmentFinal) or not event.text:
             return event
-        found = self._words.pop(event.segment)
-        if found.source != "aligned":
-            return event
-        return replace(event, words=found.words, word_source=found.source)
+        if self._words is not None:
+            found = self._words.pop(event.segment)
+            if found.source == "aligned":
+                event = replace(event, words=found.words, word_source=found.source)
+        if self._speakers is not None:
+            event = replace(event, speakers=self._speakers.pop(event.segment))
+        return event
+
+
+def speakers_of(final: SegmentFinal) -> tuple[int | None, ...]:
+    """Return the speaker of each of the final's words, counted from 1; None if not known."""
+    found: list[int | None] = [None] * len(final.words)
+    if final.speakers is not None:
+        parts = final.speakers.parts
+        shares = divided([word.text for word in final.words], [part.text for part in parts])
+        for part, own in zip(parts, shares, strict=True):
+            found[own] = [part.speaker] * len(found[own])
+    return tuple(found)
+
+
+def speaker_letter(speaker: int) -> str:
+    """Return A for the first speaker; a session has fewer (MOST_SPEAKERS) than the alphabet."""
+    return string.ascii_uppercase[speaker - 1]
 
 
 Tokens = tuple[ScoredToken, ...]

@@ -16,8 +16,9 @@ from auricle.core.limits import query_fields
 from auricle.frontend.audio.chunks import Deinterleaver
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.live_sessions import LiveSession, Record
 from auricle.frontend.transport.options import (

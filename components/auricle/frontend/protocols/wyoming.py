@@ -17,8 +17,9 @@ from auricle.core.limits import LANGUAGE, check
 from auricle.frontend.audio.stalls import Reading
 from auricle.frontend.capabilities import ProtocolCapabilities
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.addresses import address_of, host_of

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
 from auricle.core.errors import ProtocolError
 from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.link.words import WordTimes
@@ -38,10 +39,11 @@ class ChannelOptions:
     """How the audio of one session is transcribed; `encoding` is one of `audio.pcm.ENCODINGS`.
 
     `sample_rate` is in Hz. Without `silence` the server's endpointing applies. With `languages`
-    each segment is in one of them. `words`: the source of word times, None for no words. `name` is
-    the processor session's, by default the name of the admitted session; on the transcript bus the
-    text is `part` of the session `group`, by default of `name`, or of the `call`, as the client
-    names it. Text is translated into `translate`, an ISO 639-1 code.
+    each segment is in one of them. `words`: the source of word times, None for no words. With
+    `diarize` finals have their speakers, at most `max_speakers`. `name` is the processor
+    session's, by default the name of the admitted session; on the transcript bus the text is `part`
+    of the session `group`, by default of `name`, or of the `call`, as the client names it. Text is
+    translated into `translate`, an ISO 639-1 code.
     """
 
     sample_rate: int
@@ -52,6 +54,8 @@ class ChannelOptions:
     silence: Silence | None = None
     partials: bool = True
     words: WordTimes | None = None
+    diarize: bool = False
+    max_speakers: int | None = None
     name: str | None = None
     group: str | None = None
     call: str | None = None
@@ -75,3 +79,13 @@ class AudioOptions(ChannelOptions):
     def with_warnings(self, warnings: tuple[str, ...]) -> Self:
         """Return the same options with further warnings, which come first."""
         return replace(self, warnings=(*warnings, *self.warnings))
+
+    def without_speakers(self, option: str) -> Self:
+        """Return the same options for a server without a speaker model; a warning names `option`.
+
+        If no speakers are requested, they are unchanged.
+        """
+        if not self.diarize:
+            return self
+        warning = f"{option} has no effect: {NO_SPEAKER_MODEL}"
+        return replace(self, diarize=False, warnings=(*self.warnings, warning))

@@ -26,21 +26,14 @@ from auricle.frontend.audio.stalls import Reading, StallTimer
 from auricle.frontend.audio.turn_detection import Silence, TurnWait
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorLink
-from auricle.frontend.link.words import HeldWords
+from auricle.frontend.link.words import HeldFinals, Text
 from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.transport.live_sessions import LiveSession
-from auricle.protocol.annotation import SegmentTranslation
-from auricle.protocol.sessions import (
-    OpenSession,
-    SegmentFinal,
-    SegmentPartial,
-    SegmentWords,
-    SessionEvent,
-)
+from auricle.protocol.annotation import SegmentSpeakers, SegmentTranslation
+from auricle.protocol.sessions import OpenSession, SegmentWords, SessionEvent
 
 T = TypeVar("T")
 AnyIngest = TypeVar("AnyIngest", bound=Ingest | FeatureIngest)
-Text = SegmentPartial | SegmentFinal
 OnText = Callable[[Text], Awaitable[None]]
 OnTranslation = Callable[[SegmentTranslation], Awaitable[None]]
 # After a client's end or its mistake nothing else ends the wait for its last text.
@@ -254,7 +247,8 @@ class TextChannel(Channel[Ingest]):
         self._on_translation = on_translation
         name = options.name or live_session.session
         aligned = options.words == "aligned"
-        self._held = HeldWords() if aligned else None
+        waits = aligned or options.diarize
+        self._held = HeldFinals(words=aligned, speakers=options.diarize) if waits else None
         opened = OpenSession(
             session=name,
             tenant=live_session.client.tenant,
@@ -266,6 +260,8 @@ class TextChannel(Channel[Ingest]):
             trace=live_session.trace,
             admission=name,
             words=aligned,
+            diarize=options.diarize,
+            max_speakers=options.max_speakers,
             grid_words=options.words is not None,
             translate=() if options.translate is None else (options.translate,),
         )
@@ -293,17 +289,17 @@ class TextChannel(Channel[Ingest]):
             await self._on_text(event)
 
     async def on_event(self, event: SessionEvent) -> None:
-        """Emit text and translations. With aligned words, finals wait for these."""
+        """Emit text and translations. Finals wait for aligned words and speakers, if requested."""
         if isinstance(event, SegmentTranslation):
             if self._on_translation is not None:
                 await self._on_translation(event)
-        elif self._held is not None and isinstance(event, Text | SegmentWords):
+        elif self._held is not None and isinstance(event, Text | SegmentWords | SegmentSpeakers):
             await self._emit_all(self._held.add(event))
         elif isinstance(event, Text):
             await self.emit(event)
 
     async def run(self) -> None:
-        """Emit the channel's text. If the session fails, text that waits for words comes first."""
+        """Emit the channel's text. If the session fails, text that still waits comes first."""
         failure: AuricleError | None = None
         try:
             await super().run()

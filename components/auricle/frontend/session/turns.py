@@ -24,6 +24,7 @@ from auricle.frontend.audio.chunks import (
     TurnResumption,
 )
 from auricle.frontend.audio.turn_detection import LOOK_MS, Silence, TurnWait
+from auricle.frontend.link.words import speakers_of
 from auricle.frontend.session.adapter import Reply
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial
 from auricle.protocol.stream import Word
@@ -145,6 +146,8 @@ class TurnSegment:
 
     Unless it is final, only its first `committed_chars` characters will not change. `words` include
     the white space around them and are empty if unknown; `aligned`: their times are the aligner's.
+    `speakers` has the speaker of each word, counted from 1 (None: not known); it is empty if not
+    requested. `speakers_missing` is the reason why none is known.
     """
 
     text: str
@@ -155,6 +158,8 @@ class TurnSegment:
     is_final: bool = True
     words: tuple[Word, ...] = ()
     aligned: bool = False
+    speakers: tuple[int | None, ...] = ()
+    speakers_missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -266,12 +271,7 @@ class Turns:
         self._text_until = event.resume.segment_start
         start, end = event.start_ms / 1000, event.end_ms / 1000
         if event.text:
-            aligned = event.word_source == "aligned"
-            self._finals.append(
-                TurnSegment(
-                    *(event.text, start, end, event.language), words=event.words, aligned=aligned
-                )
-            )
+            self._finals.append(_final(event))
         replies = self._begun(self._finals, start, end) + self._due()
         return replies or self._updated(self._finals)  # either contains the whole text
 
@@ -363,6 +363,17 @@ class Turns:
 
     def _turn(self, segments: Sequence[TurnSegment]) -> Turn:
         return Turn(self._index, tuple(segments), self._begin or 0.0, self._end)
+
+
+def _final(event: SegmentFinal) -> TurnSegment:
+    found = event.speakers
+    return TurnSegment(
+        *(event.text, event.start_ms / 1000, event.end_ms / 1000, event.language),
+        words=event.words,
+        aligned=event.word_source == "aligned",
+        speakers=() if found is None else speakers_of(event),
+        speakers_missing="" if found is None else found.missing,
+    )
 
 
 def _open(event: SegmentPartial, start: float) -> TurnSegment:

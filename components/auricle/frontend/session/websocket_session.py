@@ -15,8 +15,9 @@ from auricle.core.errors import AuricleError, DeadlineExceeded
 from auricle.frontend.audio.chunks import AudioEvent, Deinterleaver
 from auricle.frontend.audio.turn_detection import Silence
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text
 from auricle.frontend.session.adapter import AudioOptions, Reply, encode
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.message_writer import MessageWriter
 from auricle.frontend.transport.websockets import ClientSocket
 from auricle.protocol.sessions import SegmentFinal, SegmentPartial

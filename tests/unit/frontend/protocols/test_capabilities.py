@@ -218,6 +218,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: heeded(word, "Ada"),
         "words": lambda word: alternative()[word][0]["end"] == 0.4,
         "confidence": lambda word: alternative()[word] == alternative()["words"][0][word] == 0.9,
+        "speakers": lambda word: heeded(word, "true"),
         "channels": lambda word: not listened(channels="2", **{word: "true"}).warnings,
     },
     "WS /v2/listen": {
@@ -242,6 +243,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: recognized(**{word: [{"phrases": ["Ada"]}]}).context == "Ada",
         "words": lambda word: recognized(**{word: True}).word_offsets and riva_final().words,
         "confidence": lambda word: round(getattr(riva_final(), word), 3) == 0.9,
+        "speakers": lambda word: recognized(diarization_config={word: True}).diarize,
     },
     "Recognize": {
         "language": lambda word: recognized(**{word: "en-US"}).language == "en",
@@ -257,6 +259,7 @@ PROOFS: dict[str, dict[str, Proof]] = {
         "keywords": lambda word: streamed(**{word: '["Ada"]'}).context == "Ada",
         "words": lambda word: [w["end"] for w in turn()[word]] == [400, 800],
         "confidence": lambda word: [w[word] for w in turn()["words"]] == [0.9, 0.7],
+        "speakers": lambda word: streamed(**{word: "true"}).diarize,
     },
     "ModelStreamInfer": {
         "partials": lambda word: not inferred(word, False).partials,

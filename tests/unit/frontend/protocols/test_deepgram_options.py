@@ -77,9 +77,9 @@ def test_audio_that_is_not_described_is_refused(query: str, said: str) -> None:
 
 
 def test_what_does_not_change_the_text_is_taken_and_said_to_have_no_effect() -> None:
-    options = parsed(punctuate="true", smart_format=True, diarize="true", tag=["a", "b"])
+    options = parsed(punctuate="true", smart_format=True, search="true", tag=["a", "b"])
     assert options.warnings == tuple(
-        f"{name} has no effect" for name in ("punctuate", "smart_format", "diarize", "tag")
+        f"{name} has no effect" for name in ("punctuate", "smart_format", "search", "tag")
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from auricle.core.errors import BadRequest, UnsupportedValue
-from auricle.frontend.link.words import HeldWords
+from auricle.frontend.link.words import HeldFinals
 from auricle.frontend.protocols.assemblyai.options import parse_options as parse_streaming
 from auricle.frontend.protocols.assemblyai.session import AssemblyReplies as StreamingReplies
 from auricle.frontend.protocols.assemblyai.session import words_of
@@ -38,7 +38,7 @@ PARTIAL = SegmentPartial(1, "", "bottles", 1_920, "English", ResumePoint(1))
 
 
 def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:
-    held = HeldWords()
+    held = HeldFinals(words=True)
     assert held.add(FINAL) == []
     assert held.add(PARTIAL) == []
     told = held.add(SegmentWords(0, FINE, "aligned"))
@@ -55,20 +55,20 @@ def test_a_final_waits_for_its_words_and_what_follows_waits_behind_it() -> None:
     ],
 )
 def test_a_final_whose_words_are_missing_has_the_times_of_decodes(words: SegmentWords) -> None:
-    held = HeldWords()
+    held = HeldFinals(words=True)
     held.add(FINAL)
     assert held.add(words) == [FINAL]
 
 
 def test_finals_keep_their_order_whichever_words_come_first() -> None:
-    held, second = HeldWords(), replace(FINAL, segment=1)
+    held, second = HeldFinals(words=True), replace(FINAL, segment=1)
     assert held.add(FINAL) + held.add(second) + held.add(SegmentWords(1, FINE, "aligned")) == []
     told = held.add(SegmentWords(0, (), None, "deadline"))
     assert told == [FINAL, replace(second, words=FINE, word_source="aligned")]
 
 
 def test_a_session_that_fails_tells_the_text_that_it_has() -> None:
-    held = HeldWords()
+    held = HeldFinals(words=True)
     held.add(FINAL)
     held.add(PARTIAL)
     assert held.rest() == [FINAL, PARTIAL]
@@ -77,7 +77,7 @@ def test_a_session_that_fails_tells_the_text_that_it_has() -> None:
 
 def test_a_final_without_text_waits_for_nothing() -> None:
     silent = SegmentFinal(0, "", 0, 10, "", ResumePoint(1))
-    assert HeldWords().add(silent) == [silent]
+    assert HeldFinals(words=True).add(silent) == [silent]
 
 
 async def test_text_is_told_though_no_words_come() -> None:

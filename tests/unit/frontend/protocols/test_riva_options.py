@@ -64,10 +64,6 @@ def test_what_cannot_be_done_is_refused_by_name(fields: dict[str, Any], said: st
         ({"verbatim_transcripts": True}, "verbatim_transcripts has no effect"),
         ({"enable_automatic_punctuation": True}, "enable_automatic_punctuation has no effect"),
         (
-            {"diarization_config": {"enable_speaker_diarization": True}},
-            "diarization_config has no effect",
-        ),
-        (
             {"endpointing_config": {"stop_history_eou": 0}},
             "endpointing_config.stop_history_eou has no effect",
         ),
@@ -79,6 +75,17 @@ def test_what_cannot_be_done_is_refused_by_name(fields: dict[str, Any], said: st
 )
 def test_what_has_no_effect_is_taken_and_named(fields: dict[str, Any], warning: str) -> None:
     assert options(**fields).warnings == (warning,)
+
+
+def test_live_calls_may_have_speakers_and_recordings_may_not() -> None:
+    asked = config(diarization_config={"enable_speaker_diarization": True, "max_speaker_count": 2})
+    live = parse_config(asked, streaming=True)
+    assert (live.diarize, live.max_speakers, live.warnings) == (True, 2, ())
+    recorded = parse_config(asked, streaming=False)
+    assert (recorded.diarize, recorded.warnings) == (False, ("diarization_config has no effect",))
+    assert not parse_config(config(), streaming=True).diarize
+    with pytest.raises(BadRequest, match="max_speaker_count 17 cannot be used"):
+        options(diarization_config={"max_speaker_count": 17})
 
 
 def test_one_alternative_is_never_more_than_asked_for() -> None:

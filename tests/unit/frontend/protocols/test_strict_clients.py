@@ -222,6 +222,10 @@ TURNS = [Turn(0, (one,), 0.0, 1.0) for one in SEGMENTS] + [Turn(1, (), 0.0, 1.0)
     [
         (DEEPGRAM.results("", 0.0, 1.0, is_final=False), listen_v1.ListenV1Results),
         (DEEPGRAM.results("hello", 0.0, 1.0, [WORD], is_final=True), listen_v1.ListenV1Results),
+        (
+            DEEPGRAM.results("hello", 0.0, 1.0, [WORD], [2], is_final=True),
+            listen_v1.ListenV1Results,
+        ),
         (DEEPGRAM.metadata(0.0, "00", NOW, ()), listen_v1.ListenV1Metadata),
         (DEEPGRAM.configure_failure(), listen_v1.ListenV1ConfigureFailure),
         (DEEPGRAM.speech_started(0), listen_v1.ListenV1SpeechStarted),
@@ -255,6 +259,10 @@ def test_a_recordings_answer_is_of_deepgrams_type(
 
 
 ASSEMBLYAI = AssemblyReplies("session", "demo", parse_options("sample_rate=16000", 500))
+BY_SPEAKER = AssemblyReplies(
+    "session", "demo", parse_options("sample_rate=16000&speaker_labels=true", 500)
+)
+DIALOGUE = Turn(0, (replace(SEGMENTS[0], speakers=(2,)),), 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +276,8 @@ ASSEMBLYAI = AssemblyReplies("session", "demo", parse_options("sample_rate=16000
         ),
         (ASSEMBLYAI.turn("started", TURNS[0])[0], assemblyai.SpeechStartedEvent),
         (ASSEMBLYAI.turn("ended", TURNS[0], 0.9)[0], assemblyai.TurnEvent),
+        (BY_SPEAKER.turn("ended", DIALOGUE, 0.9)[0], assemblyai.TurnEvent),
+        (BY_SPEAKER.turn("updated", TURNS[0])[0], assemblyai.TurnEvent),
         (ASSEMBLYAI.not_changed(REFUSED), assemblyai.WarningEvent),
         (
             ASSEMBLYAI.termination(Summary(1.0, "00", NOW, left=False, failed=False), 1.2),

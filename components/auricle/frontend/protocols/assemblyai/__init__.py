@@ -12,4 +12,5 @@ CAPABILITIES = ProtocolCapabilities(
     keywords="keyterms_prompt",
     words="words",
     confidence="confidence",
+    speakers="speaker_labels",
 )

@@ -22,6 +22,7 @@ from auricle.frontend.transport.options import (
     LENIENT_SWITCHES,
     Context,
     Language,
+    MaxSpeakers,
     Model,
     Others,
     SampleRate,
@@ -43,9 +44,9 @@ _REFUSED = {
 # Options that the model decides by itself, or that do not change the text.
 _ADVISORY = (
     *("acknowledge_silence", "agent_context", "continuous_partials", "domain", "mode"),
-    *("customer_support_audio_capture", "interruption_delay", "max_speakers"),
+    *("customer_support_audio_capture", "interruption_delay"),
     *("noise_suppression_model", "noise_suppression_threshold", "previous_context_n_turns"),
-    *("redact_pii_policies", "redact_pii_sub", "session_heartbeat", "speaker_labels"),
+    *("redact_pii_policies", "redact_pii_sub", "session_heartbeat"),
     *("speaker_labels_revision_interval_ms", "token", "turn_left_pad_ms", "vad_threshold"),
     *("voice_focus", "voice_focus_threshold"),
     *("webhook_auth_header_name", "webhook_auth_header_value"),
@@ -107,11 +108,18 @@ class _Given(TurnSettings, frozen=True, kw_only=True):
     keyterms_prompt: Annotated[tuple[Context, ...], Meta(max_length=1_000)] = ()
     include_partial_turns: bool = True
     word_times: WordTimes = "grid"
+    speaker_labels: bool = False
+    max_speakers: MaxSpeakers | None = None
     inactivity_timeout: Annotated[int, Meta(ge=5, le=3_600)] | None = None
 
     def codes(self) -> tuple[str, ...]:
         """Return the languages as they were given; empty to detect any."""
         return tuple(code for code in (*self.language_codes, self.language_code) if code)
+
+    def warnings(self) -> tuple[str, ...]:
+        if self.max_speakers is None or self.speaker_labels:
+            return super().warnings()
+        return (*super().warnings(), "max_speakers has no effect without speaker_labels")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +180,8 @@ def parse_options(query: str, min_silence_ms: int, *, judged: bool = False) -> S
         silence=policy.silence,
         warnings=(*wanted.warnings(), *without_effect(codes, "language_codes"), *warnings),
         words=wanted.word_times,
+        diarize=wanted.speaker_labels,
+        max_speakers=wanted.max_speakers,
         turns=TurnSettings(**{n: getattr(wanted, n) for n in TurnSettings.__struct_fields__}),
         policy=policy,
         tells_language=wanted.language_detection,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +20,7 @@ from auricle.core.errors import (
     UnsupportedValue,
 )
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import speaker_letter
 from auricle.frontend.protocols.assemblyai.options import StreamingOptions, parse_options
 from auricle.frontend.session.adapter import Reply, decoded, encode
 from auricle.frontend.session.turns import Cause, Turn, TurnEvent, Turns, TurnSegment
@@ -38,11 +40,13 @@ def _words(spoken: TurnSegment) -> Iterator[Reply]:
     """Yield the words of a segment. Clients need a confidence: it is 0 if it is not known."""
     joined = "".join(word.text for word in spoken.words)
     at = len(joined.lstrip()) - len(joined)  # the segment's text begins at 0
-    for word in spoken.words:
+    speakers = spoken.speakers or [None] * len(spoken.words)
+    for word, speaker in zip(spoken.words, speakers, strict=True):
         end = at + len(word.text.rstrip())
         yield _word(
             *(word.start_ms, word.end_ms, word.text.strip(), word.confidence or 0.0),
             is_final=spoken.is_final or end < spoken.committed_chars,
+            speaker=speaker,
         )
         at += len(word.text)
 
@@ -66,14 +70,33 @@ def _shares(spoken: TurnSegment) -> Iterator[Reply]:
         )
 
 
-def _word(start: int, end: int, text: str, confidence: float, *, is_final: bool) -> Reply:
-    return {
+def _word(
+    start: int,
+    end: int,
+    text: str,
+    confidence: float,
+    *,
+    is_final: bool,
+    speaker: int | None = None,
+) -> Reply:
+    word: Reply = {
         "start": start,
         "end": end,
         "text": text,
         "confidence": confidence,
         "word_is_final": is_final,
     }
+    return word if speaker is None else word | {"speaker": speaker_letter(speaker)}
+
+
+def dominant_speaker(turn: Turn) -> int | None:
+    """Return the speaker of most of the turn's words, by time; None if no speaker is known."""
+    spoken: Counter[int] = Counter()
+    for one in turn.spoken:
+        for word, speaker in zip(one.words, one.speakers, strict=False):
+            if speaker is not None:
+                spoken[speaker] += max(1, word.end_ms - word.start_ms)
+    return max(spoken, key=lambda speaker: spoken[speaker], default=None)
 
 
 # The messages of AssemblyAI's streaming protocol, and their JSON. No I/O.
@@ -171,6 +194,7 @@ class AssemblyReplies:
 
     def _turn(self, turn: Turn, confidence: float, *, ended: bool) -> Reply:
         utterance = self._utterance(turn, ended=ended)
+        self.warn(_missing_speakers(turn))
         reply: Reply = {
             "type": "Turn",
             "turn_order": turn.index,
@@ -181,6 +205,7 @@ class AssemblyReplies:
             "end_of_turn_confidence": confidence,
             "words": words_of(turn),
             **self._word_times(turn),
+            **self._speaker(turn),
             **self._new_warnings(),
         }
         if self.options.tells_language and turn.spoken and (ended or utterance):
@@ -201,9 +226,20 @@ class AssemblyReplies:
         aligned = all(one.aligned for one in turn.spoken)
         return {"word_times": "aligned" if aligned else "grid"}
 
+    def _speaker(self, turn: Turn) -> Reply:
+        if not self.options.diarize:
+            return {}
+        speaker = dominant_speaker(turn)
+        return {"speaker_label": None if speaker is None else speaker_letter(speaker)}
+
     def _new_warnings(self) -> Reply:
         warnings, self._warnings = self._warnings, []
         return {"warnings": warnings} if warnings else {}
+
+
+def _missing_speakers(turn: Turn) -> tuple[str, ...]:
+    reasons = dict.fromkeys(one.speakers_missing for one in turn.spoken if one.speakers_missing)
+    return tuple(f"speakers are missing: {why}" for why in reasons)
 
 
 def close_code(error: AuricleError) -> int:
@@ -237,6 +273,8 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
         options = options.with_warnings(frontend.check_model(options.model))
+        if frontend.settings.speaker_model is None:
+            options = options.without_speakers("speaker_labels")
         replies = AssemblyReplies(socket.session, frontend.model, options)
         idle = options.idle_seconds or frontend.settings.idle_timeout_seconds
         adapter = _Streaming(options, replies, idle)

@@ -12,6 +12,7 @@ CAPABILITIES = (
         keywords="keyterm",
         words="words",
         confidence="confidence",
+        speakers="diarize",
         channels="multichannel",
     ),
     ProtocolCapabilities(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ from auricle.audio.voice_activity import VAD_FRAME
 from auricle.core.errors import ProtocolError
 from auricle.frontend.audio.chunks import AudioChunk, AudioEvent, SpeechEnd, SpeechOnset
 from auricle.frontend.frontend import Frontend
-from auricle.frontend.link.words import WordTimes
+from auricle.frontend.link.words import speakers_of
 from auricle.frontend.protocols.deepgram import messages
 from auricle.frontend.protocols.deepgram.messages import (
     CloseStream,
@@ -64,6 +64,7 @@ class Utterances:
         self._text_until = 0  # all speech before this sample has its text
         self._quiet_since: int | None = None  # where speech ended, until the silence is a gap
         self._words = False  # text was sent since the last UtteranceEnd
+        self.unknown_speakers: Counter[str] = Counter()  # results without speakers, by reason
 
     def on_endpointing(self, events: Sequence[AudioEvent], until: int) -> list[Reply]:
         """Endpointing has found `events` up to sample `until`, which counts silence without audio.
@@ -135,27 +136,37 @@ class Utterances:
             at = max((mark.at for mark in marks), default=0) / SAMPLE_RATE
             span = ("", at, at)
             words: Sequence[Word] = ()
-            times = None
+            speakers: Sequence[int | None] = ()
+            times: Reply = {}
             if final is not None:
                 span = (final.text, final.start_ms / 1000, final.end_ms / 1000)
                 words = final.words
+                speakers = self._speakers(final)
                 times = self._word_times(final)
-            replies.append(
-                self._replies.results(
-                    *span, words, times, is_final=True, speech_final=ended, from_finalize=finalized
-                )
+            result = self._replies.results(
+                *(*span, words, speakers),
+                is_final=True,
+                speech_final=ended,
+                from_finalize=finalized,
             )
+            replies.append(result | times)
         for mark in marks:
             if mark.kind == "gap" and self._words:
                 replies.append(self._replies.utterance_end(mark.at))
                 self._words = False
         return replies
 
-    def _word_times(self, final: SegmentFinal) -> WordTimes | None:
-        """Return the source of the words' times, for clients that requested the aligner's."""
+    def _word_times(self, final: SegmentFinal) -> Reply:
+        """Return the source of words' times, an extension, if the aligner's were requested."""
         if self._options.words == "grid":
-            return None
-        return "aligned" if final.word_source == "aligned" else "grid"
+            return {}
+        return {"word_times": "aligned" if final.word_source == "aligned" else "grid"}
+
+    def _speakers(self, final: SegmentFinal) -> Sequence[int | None]:
+        """Return the speakers of the words, and count the result if they are missing."""
+        if final.speakers is not None and final.speakers.missing:
+            self.unknown_speakers[final.speakers.missing] += 1
+        return speakers_of(final)
 
     def _due(self) -> list[_Mark]:
         due = []
@@ -184,6 +195,8 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)
         options = options.with_warnings(frontend.check_model(options.model))
+        if frontend.settings.speaker_model is None:
+            options = options.without_speakers("diarize")
         idle = frontend.settings.listen_idle_seconds
         adapter = _Live(options, socket.session, frontend.model, idle)
         await WebSocketSession(frontend, socket, options, adapter).run()
@@ -208,12 +221,14 @@ class _Live:
         self.idle_seconds = idle_seconds
         self._options = options
         self._replies = DeepgramReplies(request, model, channels=options.channels)
+        self._channels: list[Utterances] = []
 
     def idle_error(self) -> NoAudio:
         return NoAudio(self.idle_seconds)
 
     def serializer(self, channel: int) -> Utterances:
-        return Utterances(self._options, self._replies.of(channel))
+        self._channels.append(Utterances(self._options, self._replies.of(channel)))
+        return self._channels[-1]
 
     def first_messages(self) -> list[Reply]:
         return []
@@ -238,8 +253,9 @@ class _Live:
     def last_messages(self, summary: Summary) -> list[Reply]:
         if summary.failed:
             return []
-        return [
-            self._replies.metadata(
-                summary.seconds, summary.sha256, summary.created, self._options.warnings
-            )
-        ]
+        unknown = sum((one.unknown_speakers for one in self._channels), Counter[str]())
+        warnings = (
+            *self._options.warnings,
+            *(f"{count} results have no speakers: {why}" for why, count in unknown.items()),
+        )
+        return [self._replies.metadata(summary.seconds, summary.sha256, summary.created, warnings)]

@@ -80,16 +80,13 @@ class DeepgramReplies:
         start: float,
         end: float,
         words: Sequence[Word] = (),
-        word_times: str | None = None,
+        speakers: Sequence[int | None] = (),
         *,
         is_final: bool,
         speech_final: bool = False,
         from_finalize: bool = False,
     ) -> Reply:
-        """Return the transcript of the audio between two times.
-
-        `word_times`, an extension of Deepgram's, is the source of its words' times.
-        """
+        """Return the transcript of the audio between two times, with `speakers` of its words."""
         return {
             "type": "Results",
             "channel_index": self._index,
@@ -98,13 +95,12 @@ class DeepgramReplies:
             "is_final": is_final,
             "speech_final": speech_final,
             "from_finalize": from_finalize,
-            "channel": {"alternatives": [alternative(text, words)]},
+            "channel": {"alternatives": [alternative(text, words, speakers=speakers)]},
             "metadata": {
                 "request_id": self.request,
                 "model_info": model_info(self.model),
                 "model_uuid": self.model,
             },
-            **({} if word_times is None else {"word_times": word_times}),
         }
 
     def metadata(

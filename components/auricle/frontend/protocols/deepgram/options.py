@@ -54,7 +54,7 @@ REFUSED: Mapping[str, str] = {
 # Options that the model decides by itself, or that do not change the text.
 ADVISORY = (
     *("punctuate", "smart_format", "filler_words", "paragraphs", "utterances", "language_hint"),
-    *("diarize", "diarize_model", "detect_entities", "search"),
+    *("diarize_version", "detect_entities", "search"),
     *("no_delay", "callback_method", "mip_opt_out", "tag", "extra", "version", "tier"),
 )
 REPEATED = ("keyterm", "keywords", "language_hint", "redact", "replace", "search", "tag", "extra")
@@ -69,6 +69,17 @@ class DeepgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     detect_language: bool = False
     keywords: tuple[str, ...] = ()
     multichannel: bool = False
+    diarize: bool = False
+    diarize_model: str = ""
+
+    def speakers(self, warnings: list[str]) -> bool:
+        """Whether speakers are requested; `diarize_model` does it, too."""
+        named = self.diarize_model
+        if switched_off(named):
+            return self.diarize
+        if named.lower() != "latest":
+            warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")
+        return True
 
     def forced(self) -> str | None:
         """Return the language; None to detect it. Raises UnsupportedValue."""
@@ -163,6 +174,7 @@ def parse_options(query: str, most_channels: int = 1) -> ListenOptions:
         speech_final=speech_final,
         utterance_end_ms=given.utterance_end_ms,
         words=given.word_times,
+        diarize=given.speakers(warnings),
         warnings=(*warnings, *idle),
     )
 
@@ -209,8 +221,6 @@ _OTHERS = Others(
 
 class _Given(DeepgramOptions, frozen=True, kw_only=True):
     utterances: bool = False
-    diarize: bool = False
-    diarize_model: str = ""
     on_damage: OnDamage = "reject"
 
 
@@ -238,10 +248,8 @@ def parse_recording_options(query: str) -> RecordingOptions:
     """Parse the query string. Raises BadRequest, which names the option and its valid values."""
     given, idle = read_options(query, _Given, _OTHERS)
     warnings: list[str] = []
-    named = given.diarize_model  # requests speakers, as `diarize` does
     context = given.context(warnings)
-    if not switched_off(named) and named.lower() != "latest":
-        warnings.append(f"diarize_model {quoted(named)} has no effect: there is one model")
+    diarize = given.speakers(warnings)
     return RecordingOptions(
         given.model,
         given.forced(),
@@ -249,7 +257,7 @@ def parse_recording_options(query: str) -> RecordingOptions:
         context,
         given.utterances,
         given.multichannel,
-        given.diarize if switched_off(named) else True,
+        diarize,
         given.on_damage == "keep",
         (*warnings, *idle),
     )

@@ -33,6 +33,7 @@ from auricle.core.errors import (
 from auricle.core.sanitize import quoted
 from auricle.frontend.audio.stalls import Reading
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text
 from auricle.frontend.protocols.kserve.messages import (
     AUDIO,
     OUTPUTS,
@@ -49,7 +50,7 @@ from auricle.frontend.protocols.kserve.messages import (
 )
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.admission import farewell, shutting_down

@@ -13,10 +13,11 @@ from auricle.checkpoints.languages import target_code
 from auricle.core.errors import BadRequest, ProtocolError, UnsupportedValue
 from auricle.core.limits import EVENT_ID, LANGUAGE, MODEL, check, query_fields
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text
 from auricle.frontend.protocols.realtime import events
 from auricle.frontend.protocols.realtime.socket import SUBPROTOCOLS, RealtimeProtocol
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.request_errors import check_text, json_fault
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 from auricle.protocol.annotation import SegmentTranslation

@@ -13,6 +13,7 @@ CAPABILITIES = (
         keywords="speech_contexts",
         words="enable_word_time_offsets",
         confidence="confidence",
+        speakers="enable_speaker_diarization",
     ),
     ProtocolCapabilities(
         route="Recognize",

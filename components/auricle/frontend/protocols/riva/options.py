@@ -21,6 +21,7 @@ from auricle.core.sanitize import quoted
 from auricle.frontend.link.words import WordTimes
 from auricle.frontend.transport.options import (
     Language,
+    MaxSpeakers,
     Model,
     SampleRate,
     context_of,
@@ -53,11 +54,17 @@ class _Endpointing(msgspec.Struct, frozen=True):
     stop_history: Annotated[int, Meta(ge=0, le=MAX_SILENCE_MS)] | None = None  # ms
 
 
+class _Diarization(msgspec.Struct, frozen=True):
+    enable_speaker_diarization: bool = False
+    max_speaker_count: MaxSpeakers | None = None
+
+
 class _Given(msgspec.Struct, frozen=True):
     model: Model | None = None
     language_code: Language | None = None
     sample_rate_hertz: SampleRate | None = None
     endpointing_config: _Endpointing = _Endpointing()
+    diarization_config: _Diarization = _Diarization()
     word_times: WordTimes = "grid"
 
 
@@ -67,7 +74,8 @@ class RecognitionOptions:
 
     `sample_rate` (Hz) is None and `channels` 0 if the client does not state them. Without
     `silence_ms` the server's endpointing applies. `word_offsets`: final text has words; `words`
-    selects the source of their times. `warnings` are sentences about fields without effect.
+    selects the source of their times. With `diarize` these words have their speakers, at most
+    `max_speakers`. `warnings` are sentences about fields without effect.
     """
 
     encoding: str | None
@@ -80,6 +88,8 @@ class RecognitionOptions:
     word_offsets: bool = False
     words: WordTimes = "grid"
     warnings: tuple[str, ...] = ()
+    diarize: bool = False
+    max_speakers: int | None = None
 
 
 def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
@@ -90,7 +100,9 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
         raise UnsupportedValue(f"{name} is not supported: {_REFUSED[name]}", name)
     custom = dict(config.custom_configuration)
     words = {_WORD_TIMES: custom.pop(_WORD_TIMES)} if streaming and _WORD_TIMES in custom else {}
-    given = read(_Given, {**fields, "endpointing_config": ends, **words})
+    voices = _fields(config.diarization_config)
+    nested = {"endpointing_config": ends, "diarization_config": voices}
+    given = read(_Given, {**fields, **nested, **words})
     refuse_names("custom_configuration", custom)
     context = _context(config.speech_contexts, warnings)
     idle = [f"endpointing_config.{name}" for name in _ADVISORY_ENDPOINTING if name in ends]
@@ -98,7 +110,9 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
     silence_ms = given.endpointing_config.stop_history
     if silence_ms is not None:
         silence_ms = least_silence(_STOP_HISTORY, silence_ms, warnings)
-    if config.diarization_config.enable_speaker_diarization:
+    diarization = given.diarization_config
+    diarize = diarization.enable_speaker_diarization
+    if diarize and not streaming:
         idle.append("diarization_config")
     return RecognitionOptions(
         _encoding(config.encoding, streaming=streaming),
@@ -111,6 +125,8 @@ def parse_config(config: Any, *, streaming: bool) -> RecognitionOptions:
         config.enable_word_time_offsets,
         given.word_times,
         (*warnings, *(f"{name} has no effect" for name in idle)),
+        diarize and streaming,
+        diarization.max_speaker_count,
     )
 
 

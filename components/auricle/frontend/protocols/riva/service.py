@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.wav import Opening, is_wav, wav_header
 from auricle.core.aio import with_timeout
 from auricle.core.errors import ProtocolError
 from auricle.core.limits import EVENT_ID, check
 from auricle.frontend.frontend import Frontend
+from auricle.frontend.link.words import Text, speakers_of
 from auricle.frontend.protocols.riva.options import (
     RecognitionOptions,
     audio_format,
@@ -21,7 +23,7 @@ from auricle.frontend.protocols.riva.options import (
 from auricle.frontend.recordings.calls import Received, RecordingCalls, stored
 from auricle.frontend.recordings.transcriber import RecordingSegment
 from auricle.frontend.session.adapter import ChannelOptions
-from auricle.frontend.session.channels import SessionEngine, Text, TextChannel
+from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.admission import first_message
 from auricle.frontend.transport.grpc.calls import LiveCall, LiveCalls
@@ -71,7 +73,8 @@ class Results:
             return None
         confidence = of_text(word.confidence for word in event.words)
         result = _live("", _FINAL, event.end_ms / 1000, is_final=True)
-        result["alternatives"] = [self._alternative(event.text, event.words, confidence)]
+        speakers = speakers_of(event)
+        result["alternatives"] = [self._alternative(event.text, event.words, confidence, speakers)]
         return self._response("StreamingRecognizeResponse", [result])
 
     def recording(self, segments: Sequence[RecordingSegment]) -> bytes:
@@ -87,10 +90,16 @@ class Results:
         return self._response("RecognizeResponse", results)
 
     def _alternative(
-        self, text: str, words: Sequence[Word], confidence: float | None
+        self,
+        text: str,
+        words: Sequence[Word],
+        confidence: float | None,
+        speakers: Sequence[int | None] = (),
     ) -> dict[str, Any]:
         # Unknown values stay at 0, as in any message of Protocol Buffers.
         timed = [_word(word) for word in words] if self.word_offsets else []
+        for one, speaker in zip(timed, speakers, strict=False):
+            one["speaker_tag"] = speaker or 0
         return {"transcript": _ended(text), "confidence": confidence or 0.0, "words": timed}
 
     def _response(self, kind: str, results: list[dict[str, Any]]) -> bytes:
@@ -153,6 +162,9 @@ class StreamingRecognize:
         param = "custom_configuration"
         warnings = self._frontend.check_options(wanted.model, wanted.words, param)
         self._frontend.check_language(wanted.language, param="language_code")
+        if wanted.diarize and self._frontend.settings.speaker_model is None:
+            warnings = (*warnings, f"diarization_config has no effect: {NO_SPEAKER_MODEL}")
+            first = replace(first, options=replace(wanted, diarize=False))
         await call.warn((*warnings, *wanted.warnings))
         await _Session(self._frontend, call, first).run()
 
@@ -170,7 +182,8 @@ class _Session:
         self._engine = SessionEngine(frontend)
         self._call = call
         self._options = first.options
-        self._results = Results(first.request, first.options.word_offsets)
+        with_words = first.options.word_offsets or first.options.diarize
+        self._results = Results(first.request, with_words)
         self._interim_results = first.interim_results
         self._left_of_file: int | None = None  # bytes of audio that a WAV file still has
 
@@ -213,6 +226,8 @@ class _Session:
             silence=options.silence_ms,
             partials=self._interim_results,
             words=options.words,
+            diarize=options.diarize,
+            max_speakers=options.max_speakers,
         )
         return TextChannel(self._frontend, self._call, audio, self._on_text)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 import textwrap
 import zlib
 from collections import Counter
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from auricle.audio.constants import HOP, SAMPLE_RATE
-from auricle.frontend.link.words import joined
+from auricle.frontend.link.words import joined, speaker_letter
 from auricle.frontend.recordings.transcriber import RecordingSegment, Saying, by_speaker
 from auricle.protocol.sessions import ScoredToken
 from auricle.protocol.stream import Word
@@ -38,9 +37,6 @@ def lines(whole: Cue, words: Sequence[Word], most: int) -> Iterator[Cue]:
 
 def _cue(line: Sequence[Word]) -> Cue:
     return Cue(line[0].start_ms, line[-1].end_ms, "".join(word.text for word in line).strip())
-
-
-_LETTERS = string.ascii_uppercase  # more than the speakers of a session: see MOST_SPEAKERS
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def diarized_segment(number: int, saying: Saying) -> dict[str, object]:
         "id": f"seg_{number + 1:03}",
         "start": saying.start_ms / 1000,
         "end": saying.end_ms / 1000,
-        "speaker": "unknown" if saying.speaker is None else _LETTERS[saying.speaker - 1],
+        "speaker": "unknown" if saying.speaker is None else speaker_letter(saying.speaker),
         "text": saying.text.strip(),
     }
 
