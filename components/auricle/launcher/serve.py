@@ -45,14 +45,14 @@ async def serve(
     quiet: bool = False,
     on_ready: Callable[[str], None] | None = None,
     on_supervisor: Callable[[Supervisor], None] | None = None,
+    on_status: Callable[[str, str], None] = lambda _process, _status: None,
 ) -> None:
     """Run the graph until SIGTERM, which drains it, or SIGINT, which does not.
 
     `graph` is the component that all others follow from, or its name as for `load_graph`.
-    `on_ready(url)` is called once all processes are ready, `on_supervisor` with the supervisor
-    before the start. Runs in the main thread's event loop. Raises SettingsError before a process
-    starts, and StartFailed if one does not become ready. With JSON logs the error is logged and
-    SystemExit is raised instead.
+    `on_ready(url)` is called once all processes are ready, `on_supervisor` before the start, and
+    `on_status` with each process's name and status. Runs in the main thread's event loop. Raises
+    SettingsError or StartFailed; with JSON logs the error is logged, and SystemExit raised instead.
     """
     os.umask(0o077)  # new files are private to this user
     root = load_graph(graph) if isinstance(graph, str) else graph
@@ -63,7 +63,7 @@ async def serve(
     as_json = settings[names[-1]].log_format == "json"
     if as_json:
         configure_logging(_LAUNCHER, settings[names[-1]])
-    output = _Output(console, quiet, as_json, on_ready)
+    output = _Output(console, quiet, as_json, on_ready, on_status)
     own_directory = "discovery_path" not in sections.get(COMMON, {})
     try:
         check_ports(settings)
@@ -106,6 +106,7 @@ class _Output:
     quiet: bool
     as_json: bool
     on_ready: Callable[[str], None] | None
+    on_status: Callable[[str, str], None]
 
     def board(self, names: list[str]) -> StatusBoard:
         return StatusBoard(names, self.console, quiet=self.quiet, as_json=self.as_json)
@@ -144,14 +145,15 @@ async def _run(
     board = output.board([p.name for p in processes])
     url = ""
 
-    def on_status(process: Process, status: str) -> None:
+    def noted(process: Process, status: str) -> None:
         nonlocal url
+        output.on_status(process.name, status)
         if process.component == root.name and status.startswith(_LISTENING):
             url = status.removeprefix(_LISTENING)
 
     board.start()
     try:
-        supervisor = Supervisor(processes, factory, board, on_status)
+        supervisor = Supervisor(processes, factory, board, noted)
         if on_supervisor is not None:
             on_supervisor(supervisor)
         server = ControlServer(supervisor, control)

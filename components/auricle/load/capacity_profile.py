@@ -21,9 +21,10 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The capacity of one worker.
 
     `costs` has, by unit, the share of a worker that one unit of work per second takes; at the
-    knee the shares add up to 1. `response_seconds` is the 95th percentile of the response time
-    at the knee, `start_seconds` the time from starting a worker until it is ready. `streams` are
-    the live sessions with speech at the knee, by the seconds of their segments.
+    knee the shares add up to 1. Units without a share of their own are absent.
+    `response_seconds` is the 95th percentile of the response time at the knee, `start_seconds` the
+    time from starting a worker until it is ready. `streams` are the live sessions with speech at
+    the knee, by the seconds of their segments.
     """
 
     costs: dict[str, float]
@@ -36,13 +37,25 @@ class PoolProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sum(cost * work.get(unit, 0.0) for unit, cost in self.costs.items())
 
 
+class OtherProcesses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Cores that other processes used on the measured machine, which has `cores` of them.
+
+    `before` the workers started, and on average `during` the measurement: a worker's true capacity
+    is larger by about as much.
+    """
+
+    cores: int
+    before: float
+    during: float
+
+
 class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The profiles of all pools, for one checkpoint on one kind of machine.
 
     `optional_pools` has the profiles of those that were measured, by kind; its key in the
     file is `beside`. `pd_per_encode_worker` is the number of PD workers that one encode worker
     feeds, by the seconds of segments, for manual sizing: the planner sizes each pool by its own
-    load.
+    load. `other_processes` is None if their load was not measured.
     """
 
     checkpoint: str
@@ -52,6 +65,7 @@ class CapacityProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pd_worker: PoolProfile
     pd_per_encode_worker: dict[str, float] = {}
     optional_pools: dict[str, PoolProfile] = msgspec.field(default_factory=dict, name="beside")
+    other_processes: OtherProcesses | None = None
 
     def has(self, kind: PoolKind) -> bool:
         """Return whether a pool was measured; required pools always were."""

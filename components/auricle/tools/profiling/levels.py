@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -27,8 +28,8 @@ _HINT = "raise Processor.target_chunk_ms, or use a faster machine"
 class Level:
     """A measurement with `speakers` concurrent sessions, or that many seconds of speech a second.
 
-    `work` is per second, by unit; `response_seconds` is the 95th percentile; `refused`
-    whether any request was refused.
+    `work` is per second, by unit; `response_seconds` is the 95th percentile, infinite if all
+    requests were refused; `refused` whether any was.
     """
 
     speakers: float
@@ -38,18 +39,24 @@ class Level:
 
 
 def level_of(speakers: float, reports: Sequence[WorkerLoad]) -> Level:
-    """Aggregate one worker's reports. Raises AuricleError if there are none."""
+    """Aggregate one worker's reports. Raises AuricleError if they have no request."""
     if not reports:
         raise AuricleError("the worker sent no load report while it was measured")
     seconds = sum(r.seconds for r in reports)
     units = {unit for r in reports for unit in r.work}
     requests = sum(r.requests_per_second * r.seconds for r in reports)
     slow = sum(r.response_seconds * r.requests_per_second * r.seconds for r in reports)
+    refused = any(r.refused_per_second > 0 for r in reports)
+    if not requests and not refused:
+        raise AuricleError(
+            f"a worker answered no request within {seconds:.0f} s, with {speakers:g} speakers: the "
+            "machine is too slow for the model, or busy with other processes"
+        )
     return Level(
         speakers=speakers,
         work={u: sum(r.work.get(u, 0.0) * r.seconds for r in reports) / seconds for u in units},
-        response_seconds=slow / requests if requests else 0.0,
-        refused=any(r.refused_per_second > 0 for r in reports),
+        response_seconds=slow / requests if requests else math.inf,
+        refused=refused,
     )
 
 
@@ -101,7 +108,8 @@ def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) 
 
     `found` has, for each kind of speech, its levels and its knee in speakers. The costs are a
     non-negative least-squares fit (Lawson and Hanson 1974) in which a level's load is its
-    share of the knee, so the work at each knee costs 1.
+    share of the knee, so the work at each knee costs 1. Units that were not counted, or have no
+    share of their own in the fit, are absent. Raises AuricleError if none is left.
     """
     rows, shares = [], []
     for levels, at_knee in found:
@@ -113,7 +121,13 @@ def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) 
     # Units differ by orders of magnitude, so scale them for the solver.
     scale = np.maximum(matrix.max(axis=0), 1e-12)
     solved, _ = nnls(matrix / scale, np.array(shares))
-    return {unit: float(v) for unit, v in zip(units, solved / scale, strict=True)}
+    found_costs = {unit: float(v) for unit, v in zip(units, solved / scale, strict=True) if v > 0}
+    if not found_costs:
+        raise AuricleError(
+            f"the costs of a worker cannot be computed: it counted no {' or '.join(units)} below "
+            "its knee. Stop other processes, or measure on another machine"
+        )
+    return found_costs
 
 
 def ratios(encode: Mapping[str, float], pd: Mapping[str, float]) -> dict[str, float]:

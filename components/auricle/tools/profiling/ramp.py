@@ -178,6 +178,8 @@ class Ramp:
     async def ready(self) -> None:
         """Wait until all workers can be called. Raises DeadlineExceeded."""
         await self._speakers.ready()
+        self._log(f"the workers are ready; {self._progress}")
+        self._moved(self._progress)
 
     async def close(self) -> None:
         """End the processes that were started for more speakers."""
@@ -188,7 +190,10 @@ class Ramp:
         """Return each pool's 95th percentile response time with a single speaker, in seconds."""
         await self._level(1, segment_seconds, decoding=True)
         found = {kind: level_of(1, reports) for kind, reports in self._reports.items()}
-        return {kind: level.response_seconds for kind, level in found.items()}
+        times = {kind: level.response_seconds for kind, level in found.items()}
+        shown = ", ".join(f"{kind} {1000 * seconds:.0f} ms" for kind, seconds in times.items())
+        self._log(f"one speaker alone: {shown}")
+        return times
 
     async def levels(self, kind: PoolKind, segment_seconds: float, limit: float) -> list[Level]:
         """Measure levels, doubling the speakers until one exceeds `limit` (seconds).

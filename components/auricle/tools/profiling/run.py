@@ -44,11 +44,14 @@ from auricle.tools.profiling.levels import (
     ratios,
     without_request_lines,
 )
+from auricle.tools.profiling.machine_load import MachineLoad
 from auricle.tools.profiling.ramp import Ramp
 
 # Short segments and long ones, whose work has different proportions.
 _SEGMENT_SECONDS = (2.5, 10.0)
 _START_SECONDS = 900.0
+_BEFORE_SECONDS = 2.0
+_BUSY = "the profile shows too small a capacity: stop them and measure again"
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ async def profile(
     shown = partial(console.print, highlight=False)
     there = ("Processor", *(pool.component for pool in POOLS.values()))
     overrides = [*overrides, *place_models(there, sections, source, shown)]
+    load, before = await others_before(shown)
     settings = settings_for("Processor", sections, source)
     together = processes_together(sections, source)
     recordings = await asyncio.to_thread(_recordings, settings, audio)
@@ -90,40 +94,48 @@ async def profile(
             own = settings.model_copy(
                 update={"discovery_path": Path(records), "load_report_seconds": 1.0}
             )
-            with without_request_lines(), bar(console) as moved:
+            with without_request_lines(), bar(console) as moved, load.named_in_errors():
                 load_input = LoadInput(own, checkpoint, recordings)
-                measured = await _measure(
-                    load_input, together["PdWorker"].processes, console, moved
-                )
-                carried = await measure_annotations(
-                    load_input, lambda line: console.print(line, highlight=False)
-                )
-            optional_pools = {
-                kind: _annotation_profile(kind, carried[kind], together, supervisor)
-                for kind in carried
+                pd_workers = together["PdWorker"].processes
+                measured = await _measure(load_input, pd_workers, console, moved)
+                carried = await measure_annotations(load_input, shown)
+            other_processes = load.during(before)
+            pools = {
+                **{p.kind: _profile(p.kind, measured[p.kind], supervisor) for p in REQUIRED_POOLS},
+                **{
+                    k: _annotation_profile(k, of, together, supervisor) for k, of in carried.items()
+                },
             }
-            starts: dict[PoolKind, float] = {
-                "encode_worker": supervisor.start_seconds("EncodeWorker"),
-                "pd_worker": supervisor.start_seconds("PdWorker"),
-            }
-    encode, pd = (_profile(p.kind, measured[p.kind], starts[p.kind]) for p in REQUIRED_POOLS)
-    profiled = CapacityProfile(
+    encode, pd = (pools.pop(pool.kind) for pool in REQUIRED_POOLS)
+    CapacityProfile(
         checkpoint=checkpoint.fingerprint,
-        machine=_machine(together["PdWorker"].processes),
+        machine=_machine(pd_workers),
         date=datetime.now(UTC).date().isoformat(),
         encode_worker=encode,
         pd_worker=pd,
         pd_per_encode_worker=ratios(encode.streams, pd.streams),
-        optional_pools={str(kind): own for kind, own in optional_pools.items()},
-    )
-    profiled.write(out)
-    console.print(f"profile written to {out}", highlight=False)
+        optional_pools={str(kind): own for kind, own in pools.items()},
+        other_processes=other_processes,
+    ).write(out)
+    shown(f"profile written to {out}")
+    if load.is_notable(other_processes.during):
+        shown(f"while it was measured, {load.described(other_processes.during)}: {_BUSY}")
 
 
-def _profile(kind: PoolKind, found: Measured, start_seconds: float) -> PoolProfile:
-    return PoolProfile(
-        costs(found.levels, POOLS[kind].units), found.limit, round(start_seconds, 1), found.streams
-    )
+async def others_before(shown: Callable[[str], None]) -> tuple[MachineLoad, float]:
+    """Return the machine's load, and the cores that other processes use before the start."""
+    shown("measuring the load of other processes")
+    load = MachineLoad()
+    await asyncio.sleep(_BEFORE_SECONDS)
+    others = load.others()
+    shown(load.described(others) + (f": {_BUSY}" if load.is_notable(others) else ""))
+    return load, others
+
+
+def _profile(kind: PoolKind, found: Measured, supervisor: Supervisor) -> PoolProfile:
+    pool = POOLS[kind]
+    start_seconds = round(supervisor.start_seconds(pool.component), 1)
+    return PoolProfile(costs(found.levels, pool.units), found.limit, start_seconds, found.streams)
 
 
 def _annotation_profile(
@@ -220,6 +232,11 @@ async def _workers(
     alone += ["--Processor.replicas=1"]
     # Workers log each refusal beyond their knee, which is expected here.
     quiet = ["--Common.log_level=ERROR"]
+
+    def on_status(process: str, status: str) -> None:
+        if not ready.is_set():
+            console.print(f"{process}: {status}", highlight=False)
+
     running = asyncio.create_task(
         serve(
             graph,
@@ -229,6 +246,7 @@ async def _workers(
             quiet=True,
             on_ready=lambda _url: ready.set(),
             on_supervisor=supervisors.append,
+            on_status=on_status,
         )
     )
     waiting = asyncio.create_task(ready.wait())
