@@ -154,6 +154,14 @@ server draining: before the client came
   closed overloaded | client overloaded | wyoming
   hung up | client overloaded | audiosocket
 
+pool missing: no PD worker is running
+  http 503 unavailable | client unavailable | SOCKETS
+  1011 | client unavailable | twilio
+  UNAVAILABLE unavailable | client unavailable | riva
+  OK unavailable | client unavailable | kserve
+  closed unavailable | client unavailable | wyoming
+  hung up | client unavailable | audiosocket
+
 no start: the client sends nothing
   1008 deadline | session deadline | stream realtime translations vapi
   1011 no_audio | session no_audio | listen flux

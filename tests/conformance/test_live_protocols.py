@@ -31,6 +31,7 @@ from tests.conformance.clients import CLIENTS, LOUD, QUIET, Ending, LiveClient
 from tests.conformance.served import TENANT, Served, soon
 from tests.conformance.table import EXPECTED, IMPOSSIBLE, Seen
 from tests.fakes.doors import event_loop_policy
+from tests.fakes.pools import Pools
 
 __all__ = ["event_loop_policy"]
 pytestmark = pytest.mark.unit
@@ -173,6 +174,12 @@ async def arrives_late(client: LiveClient) -> None:
     await connects(client)
 
 
+async def pool_is_missing(client: LiveClient) -> None:
+    pools = client.served.admission.pools = Pools()
+    await pools.empty("pd_worker")
+    await connects(client)
+
+
 async def processor_is_lost(client: LiveClient) -> None:
     await speaks(client)
     client.served.processor.fail(WorkerUnavailable(DETAIL))
@@ -238,6 +245,7 @@ class Behaviour:
     gone: bool = False  # the client ends the session itself
     others: bool = False  # another session opened first
     has_detail: bool = False  # the log has a reason that the client does not receive
+    told: str = ""  # part of the message to a client that gets one
     drain_seconds: float | None = None  # until the deadline of a drain that ends the session
 
 
@@ -273,6 +281,7 @@ BEHAVIOURS = {
         others=True,
     ),
     "server draining": Behaviour(arrives_late),
+    "pool missing": Behaviour(pool_is_missing, told="no pd_worker of this server is running"),
     "no start": Behaviour(does_not_begin, IDLE | {"start_timeout_seconds": SHORT_SECONDS}),
     "idle": Behaviour(connects, IDLE),
     "long message": Behaviour(
@@ -330,6 +339,8 @@ async def observed(protocol: str, behaviour: Behaviour, log: pytest.LogCaptureFi
         await asyncio.sleep(0.01)
     assert DETAIL not in ending.text
     assert (DETAIL in log.text) is behaviour.has_detail
+    if ending.how != "hung up":
+        assert behaviour.told in ending.text
     if behaviour.drain_seconds is not None and ending.how != "hung up":
         assert "shutting down" in ending.text
     return Seen(ending.seen, settled(log, served.counted, others=behaviour.others))

@@ -15,6 +15,7 @@ from auricle.frontend.recordings.calls import RecordingCalls
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.keys import ApiKey, KeyRing
+from auricle.frontend.transport.admission import Readiness
 from auricle.frontend.transport.connections import ConnectionLimits, Connections
 from auricle.frontend.transport.grpc.schema import message
 from auricle.frontend.transport.grpc.server import RpcServer
@@ -104,14 +105,14 @@ class Service:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[grpc.aio.Channel]:
-        async def processors() -> int:
-            return self.processors
+        async def readiness() -> Readiness:
+            return Readiness("ready" if self.processors else "not ready", self.processors, ())
 
         transcriber = RecordingTranscriber(self.frontend, cast(Any, None))
         recordings = RecordingCalls(self.frontend, self.access, transcriber)
         services = SimpleNamespace(
-            rpc_methods=kserve_methods(self.frontend, self.access, recordings, processors),
-            processors=processors,
+            rpc_methods=kserve_methods(self.frontend, self.access, recordings, readiness),
+            readiness=readiness,
         )
         settings = self.frontend.settings.model_copy(update={"grpc_port": 0})
         connections, rates = Connections(ConnectionLimits()), NetworkRates(0.0, "requests")

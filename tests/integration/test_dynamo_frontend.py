@@ -85,4 +85,4 @@ async def test_a_turn_comes_out_as_its_words(dynamo: Server, manual: bool) -> No
 def test_our_own_protocols_stay_available(dynamo: Server) -> None:
     own = next(line for line in dynamo.log if "Frontend" in line and "listening at" in line)
     answer = httpx.get(own.split("listening at ")[1].strip() + "/health", timeout=ANSWER_SECONDS)
-    assert answer.json() == {"status": "ready", "processors": 1}
+    assert answer.json() == {"status": "ready", "processors": 1, "missing": []}

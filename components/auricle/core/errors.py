@@ -314,6 +314,12 @@ class WorkerUnavailable(AuricleError):
     retryable = True
     retry_after_seconds = 5.0
 
+    def __init__(self, message: str, *, for_clients: bool = False) -> None:
+        """With `for_clients` the message is written for clients."""
+        super().__init__(message)
+        if for_clients:
+            self.public_message = None
+
 
 class ProcessFailed(AuricleError):
     """A part of this process has ended or hangs, so that the process must be restarted."""

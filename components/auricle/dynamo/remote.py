@@ -186,6 +186,10 @@ class RemoteEndpoint:
         client = await self._connected()
         return instance in client.instance_ids()
 
+    def known(self) -> list[int]:
+        """Return all instances that discovery has reported; none before `listed` was called."""
+        return [] if self._client is None else list(self._client.instance_ids())
+
     async def instances(self) -> list[int]:
         """Return the instances in discovery, except those whose calls failed in the last 12 s."""
         client = await self._connected()

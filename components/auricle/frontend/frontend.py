@@ -39,6 +39,7 @@ from auricle.frontend.transport.access.limits import KeyLimits
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.stored_bytes import StoredBytes
+from auricle.load.pools import SPEAKERS, TRANSLATIONS, WORDS
 from auricle.process.tracing import OFF, Tracer
 from auricle.protocol.sessions import OpenSession, ResumePoint
 from auricle.protocol.views import STEPS_KEPT_SECONDS
@@ -163,10 +164,16 @@ class Frontend:
             param,
         )
 
-    def check_words(self, wanted: bool, param: str = "words") -> None:
-        """Raise UnsupportedValue, naming `param`, if words are requested without an aligner."""
+    def check_words(self, wanted: bool, param: str = "words", *, resumes: bool = False) -> None:
+        """Raise UnsupportedValue, naming `param`, if words are requested without an aligner.
+
+        This and the next two raise WorkerUnavailable if the pool has no worker. A session that
+        `resumes` continues without the annotation.
+        """
         if wanted and self.settings.align_model is None:
             raise UnsupportedValue(NO_ALIGNER, param)
+        if wanted and not resumes:
+            self.admission.pools.check(WORDS)
 
     def check_options(
         self, model: str | None, words: WordTimes | None, param: str = "word_times"
@@ -175,14 +182,22 @@ class Frontend:
         self.check_words(words == "aligned", param)
         return self.check_model(model)
 
-    def check_speakers(self, wanted: bool, param: str = "diarize") -> None:
+    def check_speakers(
+        self, wanted: bool, param: str = "diarize", *, resumes: bool = False
+    ) -> None:
         """Raise UnsupportedValue, naming `param`, without a speaker model if one is wanted."""
         if wanted and self.settings.speaker_model is None:
             raise UnsupportedValue(NO_SPEAKER_MODEL, param)
+        if wanted and not resumes:
+            self.admission.pools.check(SPEAKERS)
 
-    def check_translator(self, targets: Sequence[str], param: str = "translate") -> None:
+    def check_translator(
+        self, targets: Sequence[str], param: str = "translate", *, resumes: bool = False
+    ) -> None:
         """Raise UnsupportedValue, naming `param`, if nothing translates into one of `targets`."""
         self.directions.check(targets, param)
+        if self.directions.of_pool(targets) and not resumes:
+            self.admission.pools.check(TRANSLATIONS)
 
     def check_turns(self, wanted: bool, param: str) -> None:
         """Raise UnsupportedValue, naming `param`, if turns are requested without a turn model."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from functools import partial
 
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import with_timeout
-from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, Runtime, Tokens
+from auricle.core.errors import DeadlineExceeded
+from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, RemoteEndpoint, Runtime, Tokens
 from auricle.frontend.audio.turn_detection import TurnDetector, turn_model
 from auricle.frontend.audio.voice_activity import VoiceDetector
 from auricle.frontend.exporters.nats import NatsBus
 from auricle.frontend.exporters.transcripts import NoBus, TranscriptBus
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.link.processor_link import ProcessorEndpoints
+from auricle.frontend.link.served_pools import ServedPools
 from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.ops.dashboard import Dashboard
 from auricle.frontend.ops.documents import FrontendState
@@ -50,6 +53,7 @@ from auricle.frontend.transport.server import (
     server_config,
 )
 from auricle.frontend.transport.slots import NetworkRates
+from auricle.load.pools import POOLS
 from auricle.load.reports import LOAD_TOPIC, ProcessorLoad
 from auricle.process.draining import Drain
 from auricle.process.metrics import Registry, report_status
@@ -64,6 +68,7 @@ def served_names(settings: FrontendSettings) -> tuple[str, ...]:
 
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
+_WORKER_SECONDS = 5.0
 _TOLD_SECONDS = 0.5
 # Shares of the drain time: sessions are cut and become final, and recordings in progress are
 # refused, which takes no time.
@@ -128,7 +133,7 @@ async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Regi
     """Wait for a processor, load the models, and return the shared parts of this process."""
     endpoints = await _processors(runtime)
     detector, turns = VoiceDetector(), None
-    await detector.load()
+    pools, _ = await asyncio.gather(_pools(runtime, settings), detector.load())
     runtime.tasks.start(detector.run(), "voice activity")
     if settings.turn_model is not None:
         turns = TurnDetector(partial(turn_model, settings.turn_model), settings.turn_threads)
@@ -136,8 +141,9 @@ async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Regi
     bus = _transcript_bus(settings, registry)
     if isinstance(bus, NatsBus):
         runtime.tasks.start(bus.run(), "transcript bus")
-    admission = SessionAdmission(endpoints, settings.max_sessions)
+    admission = SessionAdmission(endpoints, settings.max_sessions, pools=pools)
     metrics = FrontendMetrics(registry.registry, settings)
+    metrics.pools(pools.kinds, lambda: pools.missing)
     metrics.sessions.set_function(lambda: admission.open)
     runtime.description.parts = lambda: Parts(
         load=LoadNow("sessions", admission.open, settings.max_sessions)
@@ -190,6 +196,23 @@ async def _processors(runtime: Runtime) -> ProcessorEndpoints:
     return endpoints
 
 
+async def _pools(runtime: Runtime, settings: FrontendSettings) -> ServedPools:
+    """Return the pools of these settings, which are followed from now on."""
+    there = {pool: runtime.asking(pool.kind) for pool in POOLS.values() if pool.there(settings)}
+    optional = any(pool.annotation for pool in there)
+    pools = ServedPools(there, runtime.asking("planner") if optional else None)
+    await asyncio.gather(*(_listed(workers) for workers in there.values()))
+    await pools.look()
+    runtime.tasks.start(pools.follow(), "pools")
+    return pools
+
+
+async def _listed(workers: RemoteEndpoint) -> None:
+    """Wait until discovery lists a worker, for a few seconds: a busy machine may list it late."""
+    with suppress(DeadlineExceeded):
+        await workers.wait_for_instances(_WORKER_SECONDS)
+
+
 def build_services(
     frontend: Frontend,
     access: Access,
@@ -199,12 +222,7 @@ def build_services(
     tokens: Tokens,
     jobs: JobQueue | None = None,
 ) -> Services:
-    settings = frontend.settings
-
-    async def processors() -> int:
-        draining = frontend.admission.draining
-        return 0 if draining else len(await frontend.endpoints.open.instances())
-
+    settings, readiness = frontend.settings, frontend.admission.readiness
     resuming = ResumeTokens(tokens, settings.resume_seconds, frontend.model)
     transcriber = RecordingTranscriber(frontend, decoders)
     requests = RecordingRequests(frontend, access, transcriber, jobs)
@@ -217,8 +235,8 @@ def build_services(
         websockets=websocket_routes(frontend, access, resuming),
         recordings=recording_routes(requests, endpoints),
         registry=registry,
-        processors=processors,
-        rpc_methods=grpc_methods(frontend, access, transcriber, processors),
+        readiness=readiness,
+        rpc_methods=grpc_methods(frontend, access, transcriber, readiness),
         diagnose=gatherer.diagnose,
         more_routes=JobRoutes(access, jobs, runner).add_to,
         run_jobs=None if runner is None else runner.run,

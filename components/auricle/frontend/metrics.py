@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Histogram
 
@@ -51,6 +52,9 @@ class FrontendMetrics:
             "sessions ended, by result (done, client_gone or an error code)",
             "result",
         )
+        self._pool_missing = new.gauge(
+            "pool_missing", "1 while a pool that the settings promise has no worker", "pool"
+        )
         self._resumed = new.counter("sessions_resumed", "sessions that clients resumed here")
         self.connections = new.gauge("connections", "open connections")
         self._connections_ended = new.counter(
@@ -79,6 +83,15 @@ class FrontendMetrics:
         for state, number in counts.items():
             self._jobs.labels(state).set(number)
         self._oldest_job.set(oldest_seconds)
+
+    def pools(self, kinds: Iterable[str], missing: Callable[[], Container[str]]) -> None:
+        """Export which pools of these `kinds` are among the `missing` ones."""
+
+        def state(kind: str) -> float:
+            return float(kind in missing())
+
+        for kind in kinds:
+            self._pool_missing.labels(kind).set_function(partial(state, kind))
 
     def chunk_lag(self, seconds: float) -> None:
         self._chunk_lag.observe(seconds)

@@ -40,6 +40,7 @@ from auricle.frontend.recordings.jobs.routes import (
 from auricle.frontend.recordings.requests import RecordingEndpoint, RecordingRequests
 from auricle.frontend.recordings.transcriber import RecordingTranscriber
 from auricle.frontend.transport.access.gate import Access, check_keyless
+from auricle.frontend.transport.admission import Readiness
 from auricle.frontend.transport.app import RecordingRoute, WebSocketSessions
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.incoming import Methods
@@ -122,13 +123,13 @@ def grpc_methods(
     frontend: Frontend,
     access: Access,
     transcriber: RecordingTranscriber,
-    processors: Callable[[], Awaitable[int]],
+    readiness: Callable[[], Awaitable[Readiness]],
 ) -> Methods:
-    """Return the methods of all services; `processors` returns how many can be called now."""
+    """Return the methods of all services; `readiness` returns whether sessions can be served."""
     recordings = RecordingCalls(frontend, access, transcriber)
     return {
         **riva_methods(frontend, access, recordings),
-        **kserve_methods(frontend, access, recordings, processors),
+        **kserve_methods(frontend, access, recordings, readiness),
     }
 
 

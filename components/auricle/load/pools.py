@@ -57,21 +57,22 @@ class SizedPool:
         return self.metrics or self.kind
 
 
+# The annotations that optional pools add to text.
+WORDS, SPEAKERS, TRANSLATIONS = "words", "speakers", "translations"
+
 _ROWS = (
     SizedPool("encode_worker", "EncodeWorker", "encode", ENCODE_WORK),
     SizedPool("pd_worker", "PdWorker", "pd", PD_WORK),
     SizedPool(
         *("align_encode_worker", "AlignEncodeWorker", "align_encode", ASKED_WORK),
-        *("words", "align_model", "encode_worker"),
+        *(WORDS, "align_model", "encode_worker"),
         encodes=True,
     ),
-    SizedPool("align_worker", "AlignWorker", "align", ASKED_WORK, "words", "align_model"),
-    SizedPool(
-        "diarize_worker", "DiarizeWorker", "diarize", ASKED_WORK, "speakers", "speaker_model"
-    ),
+    SizedPool("align_worker", "AlignWorker", "align", ASKED_WORK, WORDS, "align_model"),
+    SizedPool("diarize_worker", "DiarizeWorker", "diarize", ASKED_WORK, SPEAKERS, "speaker_model"),
     SizedPool(
         *("translate_worker", "TranslateWorker", "translate", ASKED_WORK),
-        *("translations", "translate_model"),
+        *(TRANSLATIONS, "translate_model"),
     ),
 )
 POOLS: Mapping[str, SizedPool] = {pool.kind: pool for pool in _ROWS}

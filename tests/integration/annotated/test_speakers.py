@@ -17,7 +17,9 @@ import websockets
 from openai.types.audio import TranscriptionDiarized
 
 from auricle.client import Client, Final, Speakers, StreamEvent
-from auricle_testing.server import Server
+from auricle.core.errors import WorkerUnavailable
+from auricle_testing.launcher import Launcher
+from auricle_testing.server import ANSWER_SECONDS, READY_SECONDS, Server, eventually
 from tests.dialogue import RATE, TURNS, conversation
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
@@ -253,3 +255,25 @@ async def test_a_recordings_text_comes_without_the_worker(server: Server) -> Non
     unknown = [one for one in told.segments if one.speaker == "unknown"]
     assert all(one in unknown or (one.speaker, one.text) in right for one in told.segments)
     assert bool(unknown) == bool(warnings(told))
+
+
+async def test_requests_for_speakers_are_refused_without_the_pool(server: Server) -> None:
+    """Sessions that want none are served, and so the frontend is ready."""
+    launcher = Launcher(server)
+
+    def missing() -> list[str]:
+        answer = httpx.get(f"{server.url}/health", timeout=ANSWER_SECONDS)
+        assert answer.status_code == 200
+        found: list[str] = answer.json()["missing"]
+        return found
+
+    launcher.scale("DiarizeWorker", 0)
+    try:
+        await eventually(lambda: missing() == ["diarize_worker"], READY_SECONDS)
+        with pytest.raises(WorkerUnavailable, match="no diarize_worker of this server is running"):
+            await streamed(server, **ASKED)
+        assert finals(await streamed(server, partials=False))
+    finally:
+        launcher.scale("DiarizeWorker", 1)
+    await eventually(lambda: not missing(), READY_SECONDS)
+    assert speakers(await streamed(server, **ASKED))

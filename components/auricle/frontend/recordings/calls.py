@@ -137,6 +137,8 @@ class RecordingCalls:
         ):
             warnings = self._frontend.check_model(sent.model)
             self._frontend.check_language(sent.language)
+            aligned = sent.words and self._settings.align_model is not None
+            self._frontend.check_words(aligned)
             client.check_size(sent.size, self._settings.max_upload_bytes)
             self._frontend.metrics.bytes("grpc", sent.size)
             recording = Recording(
@@ -145,7 +147,7 @@ class RecordingCalls:
                 language=sent.language,
                 context=sent.context,
                 endpointing=self._endpointing(sent.silence_ms),
-                words=sent.words and self._settings.align_model is not None,
+                words=aligned,
                 grid_words=sent.grid_words,
             )
             self._check_room()

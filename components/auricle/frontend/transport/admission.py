@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from auricle.core.errors import (
     WorkerUnavailable,
 )
 from auricle.frontend.link.processor_link import ProcessorEndpoints
+from auricle.frontend.link.served_pools import ServedPools
 from auricle.frontend.transport.slots import SessionSlot, SessionSlots
 from auricle.load.fairness import share_of
 from auricle.protocol.sessions import (
@@ -37,6 +39,7 @@ _RECONNECT_SECONDS = 1.0
 _SHARE_RETRY_SECONDS = 5.0
 # A session whose slot was taken away leaves its processor within this time.
 _LEAVING_SECONDS = 2.0
+_READY = "ready"
 _PROCESSORS_ASKED = 3  # processors asked before a client is refused: they share the same workers
 
 
@@ -64,8 +67,27 @@ def _opaque(client: str) -> str:
     return blake2b(client.encode(), digest_size=8).hexdigest()
 
 
+@dataclass(frozen=True)
+class Readiness:
+    """Whether sessions can be served: with `processors` that can be called now.
+
+    `status` is `ready`, or the reason why clients should not be sent here. `missing` are the pools
+    without a worker. A frontend can be ready without an optional pool.
+    """
+
+    status: str
+    processors: int
+    missing: tuple[str, ...]
+
+    @property
+    def ready(self) -> bool:
+        return self.status == _READY
+
+
 class SessionAdmission:
     """Admits sessions up to this frontend's limit, asks processors about new ones, and drains.
+
+    It refuses new sessions and recordings while a pool that all of them need is missing.
 
     All methods must be called on one event loop.
     """
@@ -75,7 +97,10 @@ class SessionAdmission:
         processors: ProcessorEndpoints,
         max_sessions: int,
         clock: Callable[[], float] = time.monotonic,
+        pools: ServedPools | None = None,
     ) -> None:
+        """`pools` are those that the settings promise."""
+        self.pools = pools or ServedPools()
         self._processors = processors
         self._clock = clock
         self._drain_deadline = math.inf
@@ -103,6 +128,16 @@ class SessionAdmission:
     def open(self) -> int:
         """The number of live sessions."""
         return self._slots.taken
+
+    async def readiness(self) -> Readiness:
+        """Whether clients should be sent to this frontend."""
+        awaited, missing = self.pools.awaited, self.pools.missing
+        if self.draining:
+            return Readiness("shutting down", 0, missing)
+        processors = len(await self._processors.open.instances())
+        gone = awaited if processors else ("processor", *awaited)
+        status = f"no {' and no '.join(gone)} is running" if gone else _READY
+        return Readiness(status, processors, missing)
 
     @property
     def draining(self) -> bool:
@@ -154,10 +189,11 @@ class SessionAdmission:
         """Count a recording while the block runs; draining waits for it.
 
         Yields a future that fails with Overloaded once recordings cannot be waited for any more.
-        Raises Overloaded if this frontend is draining.
+        Raises Overloaded if this frontend is draining, WorkerUnavailable if a pool is missing.
         """
         if self.draining:
             raise shutting_down()
+        self.pools.check()
         over = asyncio.get_running_loop().create_future()
 
         def check_deadline() -> None:
@@ -203,11 +239,13 @@ class SessionAdmission:
         the order of their `priority`, highest first. For `others` and `bounded` see
         `AdmitSession`.
 
-        Raises Overloaded if a processor refused and none admitted the session. If none answers
-        within its deadline, the session is admitted, and waits for a processor. The slot and
-        the admission are returned as soon as the block ends, so that clients that connect briefly
-        do not occupy capacity.
+        Raises Overloaded if a processor refused and none admitted the session, WorkerUnavailable
+        if a pool is missing, unless it `resumes`. If no processor answers within its deadline, the
+        session is admitted, and waits for one. The slot and the admission are returned as soon as
+        the block ends, so that clients that connect briefly do not occupy capacity.
         """
+        if not resumes:
+            self.pools.check()
         if slot.instead_of is not None:  # it has the place that this session is to get
             with suppress(DeadlineExceeded):
                 await with_timeout(_LEAVING_SECONDS, slot.instead_of.gone.wait(), "leaving")

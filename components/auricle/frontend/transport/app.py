@@ -29,6 +29,7 @@ from auricle.core.sanitize import escaped
 from auricle.frontend.capabilities import ServerCapabilities
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.addresses import address_of
+from auricle.frontend.transport.admission import Readiness
 from auricle.frontend.transport.grpc.incoming import Methods
 from auricle.frontend.transport.hosts import ANY, AllowedHosts, SocketOrigins, refuse
 from auricle.frontend.transport.request_errors import error_response
@@ -54,7 +55,7 @@ class Services:
     """The handlers of the routes.
 
     `websockets` and `recordings` are by path; `rpc_methods` are for the gRPC server, which has
-    its own port. `processors` returns the number of processors that can be called now.
+    its own port. `readiness` returns whether sessions can be served.
     `diagnose` makes a diagnosis, or raises RateLimited. `more_routes` adds routes to the
     application, and `run_jobs`, if there are jobs, runs until the server drains. `hosts` are the
     names by which clients may reach the server, see `AllowedHosts`.
@@ -66,7 +67,7 @@ class Services:
     websockets: Mapping[str, WebSocketSessions]
     recordings: Mapping[str, RecordingRoute]
     registry: Registry
-    processors: Callable[[], Awaitable[int]]
+    readiness: Callable[[], Awaitable[Readiness]]
     rpc_methods: Methods
     diagnose: Callable[[], Awaitable[Diagnosis]]
     more_routes: Callable[[FastAPI], object]
@@ -154,12 +155,14 @@ def _add_status_routes(app: FastAPI, services: Services) -> None:
 
     @app.get("/health", tags=["status"], responses={503: {"description": "not ready"}})
     async def health() -> JSONResponse:
-        """Whether sessions can be served."""
-        count = await services.processors()
-        status = "ready" if count else "no processor is running"
-        return JSONResponse(
-            {"status": status, "processors": count}, status_code=200 if count else 503
-        )
+        """Whether clients should be sent here, and the pools that have no worker."""
+        found = await services.readiness()
+        body = {
+            "status": found.status,
+            "processors": found.processors,
+            "missing": found.missing,
+        }
+        return JSONResponse(body, status_code=200 if found.ready else 503)
 
     @app.get("/metrics", tags=["status"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> PlainTextResponse:

@@ -15,19 +15,19 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.config.settings import ProcessorSettings
 from auricle.core.errors import BadRequest
 from auricle.load.meters import DemandMeter
+from auricle.load.pools import SPEAKERS, TRANSLATIONS, WORDS
 from auricle.processor.annotators.annotator import AnnotationRules
-from auricle.processor.annotators.speakers import SPEAKERS, SessionSpeakers, SpeakerRules
+from auricle.processor.annotators.speakers import SessionSpeakers, SpeakerRules
 from auricle.processor.annotators.speech_translations import (
     SPEECH_TRANSLATIONS,
     SpeechTranslations,
     SpeechTranslator,
 )
 from auricle.processor.annotators.translations import (
-    TRANSLATIONS,
     SessionTranslations,
     TranslationRules,
 )
-from auricle.processor.annotators.words import WORDS, SessionWords, WordAligner
+from auricle.processor.annotators.words import SessionWords, WordAligner
 from auricle.processor.pools import Pool
 from auricle.processor.session.open_segment import EndedSegment
 from auricle.protocol.sessions import OpenSession, SessionEvent

@@ -19,6 +19,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.pcm import milliseconds
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.load.meters import DemandMeter
+from auricle.load.pools import SPEAKERS
 from auricle.processor.annotators.annotator import NO_AUDIO, STARTING, AnnotationRules, Annotator
 from auricle.processor.annotators.words import grid, heard_by
 from auricle.processor.pools import Pool
@@ -97,7 +98,6 @@ def _nearest(turns: Sequence[SpeakerTurn], at: float) -> int:
     return min(range(len(turns)), key=lambda n: max(turns[n].start - at, at - turns[n].end, 0))
 
 
-SPEAKERS = "speakers"
 NOBODY = "nobody_heard"  # why a segment has no speakers
 
 

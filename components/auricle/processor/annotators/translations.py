@@ -16,6 +16,7 @@ from auricle.annotation.translation.text import Rule, whole_words
 from auricle.audio.constants import SAMPLE_RATE
 from auricle.core.aio import run_until
 from auricle.load.meters import DemandMeter
+from auricle.load.pools import TRANSLATIONS
 from auricle.processor.annotators.annotator import FAILED, STARTING, AnnotationRules, or_missing
 from auricle.processor.annotators.events import Last, LateEvents
 from auricle.processor.annotators.translation_target import Source, TranslationTarget, request_for
@@ -30,8 +31,6 @@ from auricle.protocol.sessions import (
     SessionEvent,
     SessionReady,
 )
-
-TRANSLATIONS = "translations"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from auricle.checkpoints.files import ModelCheckpoint
 from auricle.core.aio import in_thread
 from auricle.core.errors import AuricleError, WindowsMissing
 from auricle.load.meters import DemandMeter
+from auricle.load.pools import WORDS
 from auricle.processor.annotators.annotator import STARTING, AnnotationRules, Annotator
 from auricle.processor.pools import EncodePool, Placement, Pool
 from auricle.processor.segment_encoder import SegmentEncoder
@@ -286,7 +287,6 @@ class _Alignment:
 
 
 LANGUAGE = "language"  # why a segment has no aligned times
-WORDS = "words"
 
 
 class SessionWords(Annotator):

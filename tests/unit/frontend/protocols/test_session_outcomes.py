@@ -106,9 +106,9 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         lead=lambda: None,
         check_turns=lambda wanted, param: None,
         check_language=lambda language, among: None,
-        check_words=lambda wanted: None,
-        check_speakers=lambda wanted: None,
-        check_translator=lambda targets: None,
+        check_words=lambda wanted, **_named: None,
+        check_speakers=lambda wanted, **_named: None,
+        check_translator=lambda targets, **_named: None,
     )
     tokens = ResumeTokens(Tokens(None, PURPOSE), 120.0, "demo")
     async with asyncio.timeout(60):

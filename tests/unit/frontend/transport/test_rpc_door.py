@@ -401,7 +401,7 @@ async def test_a_client_that_leaves_while_a_status_is_sent_is_no_failure_of_the_
 
 class _Nothing:
     draining = False
-    processors = None
+    readiness = None
     rpc_methods: dict[str, Any] = {}  # noqa: RUF012
 
 

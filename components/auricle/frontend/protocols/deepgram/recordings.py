@@ -194,6 +194,7 @@ class ListenRecordings(RecordingEndpoint):
         warnings = self._frontend.check_model(options.model)
         options = replace(options, warnings=(*warnings, *options.warnings))
         self._frontend.check_language(options.language)
+        self._frontend.check_speakers(options.diarize)
         async with self._requests.body(request, read_body) as body:
             self._frontend.metrics.bytes("http", body.size)
             path = await on_disk(body.file)

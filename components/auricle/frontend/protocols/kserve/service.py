@@ -53,7 +53,7 @@ from auricle.frontend.session.adapter import ChannelOptions
 from auricle.frontend.session.channels import SessionEngine, TextChannel
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.access.limits import ClientAccount
-from auricle.frontend.transport.admission import farewell, shutting_down
+from auricle.frontend.transport.admission import Readiness, farewell, shutting_down
 from auricle.frontend.transport.disconnect import ClientDisconnected
 from auricle.frontend.transport.grpc.calls import CallMessages
 from auricle.frontend.transport.grpc.incoming import (
@@ -415,9 +415,9 @@ def kserve_methods(
     frontend: Frontend,
     access: Access,
     recordings: RecordingCalls,
-    processors: Callable[[], Awaitable[int]],
+    readiness: Callable[[], Awaitable[Readiness]],
 ) -> Methods:
-    about = _About(frontend, access, processors)
+    about = _About(frontend, access, readiness)
 
     async def stream(incoming: Incoming, context: Context) -> None:
         try:
@@ -449,11 +449,14 @@ class _About:
     """Describes the server. Health needs no key, as with gRPC's health checking."""
 
     def __init__(
-        self, frontend: Frontend, access: Access, processors: Callable[[], Awaitable[int]]
+        self,
+        frontend: Frontend,
+        access: Access,
+        readiness: Callable[[], Awaitable[Readiness]],
     ) -> None:
         self._frontend = frontend
         self._access = access
-        self._processors = processors
+        self._readiness = readiness
 
     async def live(self, _incoming: Incoming, context: Context) -> bytes:
         await _parse_message(context, "ServerLiveRequest")
@@ -461,13 +464,13 @@ class _About:
 
     async def ready(self, _incoming: Incoming, context: Context) -> bytes:
         await _parse_message(context, "ServerReadyRequest")
-        return _answer("ServerReadyResponse", ready=bool(await self._processors()))
+        return _answer("ServerReadyResponse", ready=(await self._readiness()).ready)
 
     async def model_ready(self, incoming: Incoming, context: Context) -> bytes:
         self._access.client(incoming.metadata)
         wanted = await _parse_message(context, "ModelReadyRequest")
         known = wanted.name in self._frontend.models and wanted.version in ("", VERSION)
-        return _answer("ModelReadyResponse", ready=known and bool(await self._processors()))
+        return _answer("ModelReadyResponse", ready=known and (await self._readiness()).ready)
 
     async def server(self, incoming: Incoming, context: Context) -> bytes:
         self._access.client(incoming.metadata)

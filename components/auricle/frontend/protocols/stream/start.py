@@ -216,12 +216,14 @@ def begin(
 
 
 def _check_annotations(frontend: Frontend, start: Start) -> None:
-    """Raise UnsupportedValue if an option needs a model that this deployment does not have."""
-    frontend.check_words(start.words)
-    frontend.check_speakers(start.diarize)
+    """Raise UnsupportedValue if an option needs a model that this deployment does not have, and
+    WorkerUnavailable if a new session needs a pool without a worker."""
+    resumes = start.resume is not None
+    frontend.check_words(start.words, resumes=resumes)
+    frontend.check_speakers(start.diarize, resumes=resumes)
     if start.max_speakers is not None and not start.diarize:
         raise UnsupportedValue("max_speakers needs diarize: true", "max_speakers")
-    frontend.check_translator(start.translate)
+    frontend.check_translator(start.translate, resumes=resumes)
     frontend.check_turns(start.endpointing.eagerness is not None, "endpointing.eagerness")
 
 

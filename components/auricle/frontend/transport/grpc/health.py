@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Container
 from auricle.core.aio import with_timeout
 from auricle.core.errors import UnsupportedValue
 from auricle.core.sanitize import quoted
+from auricle.frontend.transport.admission import Readiness
 from auricle.frontend.transport.grpc.incoming import (
     Context,
     Incoming,
@@ -29,17 +30,17 @@ _SERVING, _NOT_SERVING, _SERVICE_UNKNOWN = 1, 2, 3  # of the enum ServingStatus
 class Health:
     """Answers whether sessions can be served. No key is needed.
 
-    `processors` returns how many processors can be called now; `services` are those that are
+    `readiness` returns whether clients should be sent here; `services` are those that are
     served here, and the empty name stands for all of them.
     """
 
     def __init__(
         self,
-        processors: Callable[[], Awaitable[int]],
+        readiness: Callable[[], Awaitable[Readiness]],
         services: Container[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._processors = processors
+        self._readiness = readiness
         self._services = services
         self._clock = clock
 
@@ -76,7 +77,7 @@ class Health:
     async def _status(self, service: str) -> int:
         if service and service not in self._services:
             return _SERVICE_UNKNOWN
-        return _SERVING if await self._processors() else _NOT_SERVING
+        return _SERVING if (await self._readiness()).ready else _NOT_SERVING
 
 
 def _response(status: int) -> bytes:

@@ -57,7 +57,7 @@ class RpcServer:
         self._admission = admission
         self._rates = rates
         named = (*services.rpc_methods, HEALTH, REFLECTION)
-        health = Health(services.processors, named).methods
+        health = Health(services.readiness, named).methods
         self._methods = {**services.rpc_methods, **health, **Reflection(named).methods}
         self._connections = connections
         self._probes = NetworkLimit(_OPEN_CALLS, "probes", _ALL_OPEN_CALLS)
