@@ -432,17 +432,32 @@ def test_only_named_origins_may_call(guarded: Guarded) -> None:
     assert allowed("https://elsewhere.example") is None
 
 
-def test_tls_by_settings(server: Server, tmp_path: Path) -> None:
-    authority = trustme.CA()
-    issued = authority.issue_cert("127.0.0.1")
+async def test_tls_by_settings(server: Server, tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    issued.cert_chain_pems[0].write_to_path(certificate)
-    issued.private_key_pem.write_to_path(key)
-    trusted = ssl.create_default_context()
-    authority.configure_trust(trusted)
+
+    def issued() -> ssl.SSLContext:
+        """Write a certificate and its key; return a context that trusts them."""
+        authority = trustme.CA()
+        new = authority.issue_cert("127.0.0.1")
+        new.cert_chain_pems[0].write_to_path(certificate)
+        new.private_key_pem.write_to_path(key)
+        trusted = ssl.create_default_context()
+        authority.configure_trust(trusted)
+        return trusted
+
+    def served(trusted: ssl.SSLContext) -> bool:
+        try:
+            # `/health` answers 503 until the frontend finds a processor.
+            health = httpx.get(f"{frontend.url}/health", verify=trusted, timeout=ANSWER_SECONDS)
+        except httpx.ConnectError:
+            return False
+        return health.status_code == 200
+
+    trusted = issued()
     settings = (f"--Frontend.tls_certificate={certificate}", f"--Frontend.tls_key={key}")
     with frontend_beside(server, *settings) as frontend:
         assert frontend.url.startswith("https://")
-        # `/health` answers 503 until the frontend finds a processor.
-        health = httpx.get(f"{frontend.url}/health", verify=trusted, timeout=ANSWER_SECONDS)
-        assert health.status_code == 200
+        assert served(trusted)
+        renewed = issued()
+        await eventually(lambda: served(renewed), seconds=60)
+        assert not served(trusted)

@@ -43,6 +43,7 @@ from auricle.frontend.transport.access.gate import Access, access_of
 from auricle.frontend.transport.access.keys_file import KeysFile
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import Services, create_app
+from auricle.frontend.transport.certificate import Certificate
 from auricle.frontend.transport.connections import Connections
 from auricle.frontend.transport.grpc.server import RpcServer
 from auricle.frontend.transport.hosts import allowed_hosts
@@ -82,6 +83,7 @@ async def run(settings: FrontendSettings) -> None:
     DeadlineExceeded if no processor appears within 600 s.
     """
     keys_file = None if settings.api_keys_file is None else KeysFile(settings.api_keys_file)
+    certificate = Certificate.of(settings)
     access = access_of(settings)
     listener = listen(settings.host, settings.port)
     ports = TcpPorts(settings, access, listen)
@@ -112,6 +114,9 @@ async def run(settings: FrontendSettings) -> None:
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections)
     await with_timeout(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
+    if certificate is not None:
+        contexts = [context for context in (server.config.ssl, rpc.tls) if context is not None]
+        runtime.tasks.start(certificate.follow(contexts), "certificate")
     _report_listening(settings, listener.getsockname()[1])
     try:
         model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)

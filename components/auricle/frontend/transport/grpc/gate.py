@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import TaskOwner, TimeSlice
 from auricle.core.errors import AuricleError, BadRequest, Overloaded, RateLimited, TooSlow
+from auricle.frontend.transport.certificate import Certificate
 from auricle.frontend.transport.connections import ClosingWatch, Connections, Peer
 from auricle.frontend.transport.grpc import TRANSPORT, frames
 from auricle.frontend.transport.grpc.frames import Http2Reader
@@ -53,6 +54,7 @@ class Gate:
         self._connections: dict[int, GateConnection] = {}
         self._count = 0
         self._server: asyncio.Server | None = None
+        self.tls = _tls(settings)
         self.tasks = TaskOwner()
 
     @property
@@ -63,7 +65,7 @@ class Gate:
     async def open(self) -> int:
         """Accept connections; return the port. Raises OSError if it is taken."""
         settings, loop = self._settings, asyncio.get_running_loop()
-        context = _tls(settings)
+        context = self.tls
         self._server = await loop.create_server(
             lambda: GateConnection(self),
             settings.host,
@@ -350,9 +352,9 @@ class _Library(asyncio.Protocol):
 
 def _tls(settings: FrontendSettings) -> ssl.SSLContext | None:
     """Return the context of TLS, None without a certificate."""
-    if settings.tls_certificate is None or settings.tls_key is None:
+    if (certificate := Certificate.of(settings)) is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+    certificate.load(context)
     context.set_alpn_protocols(["h2"])
     return context

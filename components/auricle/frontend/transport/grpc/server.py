@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import ssl
 from typing import Any
 
 from auricle.config.settings import FrontendSettings
@@ -100,6 +101,11 @@ class RpcServer:
                 f"cannot listen on {address}, Frontend.grpc_port: {error.strerror}"
             ) from None
         log.info("gRPC at %s:%d", host, self.port)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of TLS, once the port is open; None without a certificate."""
+        return None if self._gate is None else self._gate.tls
 
     async def close(self) -> None:
         """End all calls, at the latest after two seconds."""
