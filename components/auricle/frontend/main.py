@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
+from ssl import SSLContext
 
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import with_timeout
@@ -114,9 +116,7 @@ async def run(settings: FrontendSettings) -> None:
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     await ports.open(frontend, connections)
     await with_timeout(_LISTEN_SECONDS, server.accepting.wait(), "the HTTP server")
-    if certificate is not None:
-        contexts = [context for context in (server.config.ssl, rpc.tls) if context is not None]
-        runtime.tasks.start(certificate.follow(contexts), "certificate")
+    _follow_certificate(certificate, runtime, (server.config.ssl, rpc.tls))
     _report_listening(settings, listener.getsockname()[1])
     try:
         model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)
@@ -164,6 +164,14 @@ async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Regi
         tracer=Tracer("Frontend", settings.otlp_endpoint, settings.namespace),
         turns=turns,
     )
+
+
+def _follow_certificate(
+    certificate: Certificate | None, runtime: Runtime, contexts: Iterable[SSLContext | None]
+) -> None:
+    if certificate is not None:
+        used = [context for context in contexts if context is not None]
+        runtime.tasks.start(certificate.follow(used), "certificate")
 
 
 def _report_listening(settings: FrontendSettings, port: int) -> None:

@@ -32,6 +32,7 @@ from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.app import create_app
 from auricle.process.metrics import Registry
 from tests.fakes.doors import Door, event_loop_policy
+from tests.fakes.pools import Pools
 from tests.fakes.transcriber import Outputs, Scripted
 from tests.waiting import until
 
@@ -474,6 +475,23 @@ async def test_a_drain_returns_running_jobs_to_the_next_frontend(folder: Path) -
         done = await ended(client, job)
         assert (done["status"], done["attempts"]) == ("done", 1)
         assert (await client.get(f"{JOBS}/{job}/result")).json()["text"] == "ten green apples"
+
+
+async def test_a_job_waits_without_an_attempt_while_a_pool_is_missing(folder: Path) -> None:
+    first = Server(folder)
+    first.transcriber.gate.clear()
+    async with first.serving() as client:
+        job = await submitted(client)
+        await first.transcriber.asked.wait()
+    server = Server(folder)
+    pools = server.admission.pools = Pools()
+    await pools.empty("pd_worker")
+    async with server.serving() as client:
+        await until(lambda: server.metric("jobs", state="queued") == 1)  # it has looked
+        assert not server.transcriber.asked.is_set()
+        pools.listings["pd_worker"].instances.append(1)
+        done = await ended(client, job)
+    assert (done["status"], done["attempts"]) == ("done", 1)
 
 
 async def test_a_draining_frontend_takes_no_job(folder: Path) -> None:

@@ -201,6 +201,8 @@ class JobRunner:
             now = self._clock()
             if now < self._all_paused_until or self._admission.draining:
                 return
+            if self._admission.pools.awaited:
+                return  # an attempt would be refused, and count
             self._paused = {owner: until for owner, until in self._paused.items() if until > now}
             held = Counter(one.job.owner for one in self._running.values())
             full = {owner for owner, number in held.items() if number >= self._most_of_one}
