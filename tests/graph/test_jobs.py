@@ -43,7 +43,7 @@ class Jobs:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         headers |= options.pop("headers", {})
         url = self.url + path
-        return httpx.request(method, url, timeout=ANSWER_SECONDS, headers=headers, **options)
+        return httpx.request(method, url, timeout=DONE_SECONDS, headers=headers, **options)
 
     def post(
         self, path: str, audio: bytes, headers: dict[str, str] | None = None, **fields: str
