@@ -309,7 +309,7 @@ class WorkerUnavailable(AuricleError):
     """A worker of another component died or cannot be reached; try another."""
 
     code = "unavailable"
-    public_message = "no worker of this server can be reached at the moment; try again"
+    public_message: str | None = "no worker of this server can be reached at the moment; try again"
     http_status = 503
     retryable = True
     retry_after_seconds = 5.0
