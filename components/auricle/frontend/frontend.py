@@ -191,6 +191,10 @@ class Frontend:
         if wanted and not resumes:
             self.admission.pools.check(SPEAKERS)
 
+    def check_offered_speakers(self, wanted: bool) -> None:
+        """As `check_speakers`, for protocols that warn if there is no speaker model."""
+        self.check_speakers(wanted and self.settings.speaker_model is not None)
+
     def check_translator(
         self, targets: Sequence[str], param: str = "translate", *, resumes: bool = False
     ) -> None:

@@ -176,6 +176,8 @@ async def test_a_translation_and_deepgrams_speakers_are_refused_without_their_po
         ("translate_worker", "/v1/audio/stream", {"translate": ["es"]}),
         ("align_worker", "/v1/listen?encoding=linear16&sample_rate=16000&word_times=aligned", {}),
         ("align_worker", "/v3/ws?sample_rate=16000&word_times=aligned", {}),
+        ("diarize_worker", "/v1/listen?encoding=linear16&sample_rate=16000&diarize=true", {}),
+        ("diarize_worker", "/v3/ws?sample_rate=16000&speaker_labels=true", {}),
     ],
 )
 async def test_a_live_sessions_annotations_are_refused_without_their_pool(

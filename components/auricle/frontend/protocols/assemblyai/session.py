@@ -269,6 +269,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
         options = options_of(query)
         frontend.check_options(options.model, options.words)
         frontend.check_language(options.language, options.languages, "language_code")
+        frontend.check_offered_speakers(options.diarize)
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

@@ -191,6 +191,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
         options = options_of(query)
         frontend.check_options(options.model, options.words)
         frontend.check_language(options.language)
+        frontend.check_offered_speakers(options.diarize)
 
     async def serve(socket: ClientSocket) -> None:
         options = options_of(socket.query_string)

@@ -162,6 +162,7 @@ class StreamingRecognize:
         param = "custom_configuration"
         warnings = self._frontend.check_options(wanted.model, wanted.words, param)
         self._frontend.check_language(wanted.language, param="language_code")
+        self._frontend.check_offered_speakers(wanted.diarize)
         if wanted.diarize and self._frontend.settings.speaker_model is None:
             warnings = (*warnings, f"diarization_config has no effect: {NO_SPEAKER_MODEL}")
             first = replace(first, options=replace(wanted, diarize=False))
