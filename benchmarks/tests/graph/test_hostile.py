@@ -113,6 +113,8 @@ def test_every_area_and_attack_is_tried_here_or_in_the_campaign() -> None:
         "silent_sessions",
         "equal_calls",
         "stored_uploads",
+        "jobs",  # which need a folder
+        "jobs_of_others",
     }
     tried = {*COUNTS, *COUNTS_OF_PORTS, *SCALES}
     assert tried | only_there == {*AREAS, *ATTACKS}
