@@ -67,6 +67,7 @@ def _fork(_path: object, arguments: Sequence[str], descriptors: Sequence[int]) -
     pid = os.fork()
     if pid:
         return pid
+    code = 1
     try:
         kept = sorted({0, 1, 2, *descriptors})
         for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
@@ -80,8 +81,13 @@ def _fork(_path: object, arguments: Sequence[str], descriptors: Sequence[int]) -
         server: Any = forkserver
         server._forkserver._lock._at_fork_reinit()  # the caller holds it
         exec(arguments[-1], {})
+    except SystemExit:  # how the server ends
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 @contextmanager
