@@ -154,7 +154,7 @@ site: setup-dev
 # Advisories about what is pinned (it says so where they cannot be reached), and secrets in the tree.
 audit: setup-dev
 	$(BIN)/python requirements/audit.py $(filter-out requirements/overrides-%,$(wildcard requirements/*.txt))
-	git ls-files -z | xargs -0 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
+	git ls-files -z | xargs -0 -n 200 -P 2 $(BIN)/detect-secrets-hook --no-verify --baseline .secrets.baseline
 
 # docs/settings.md, docs/cli.md, docs/ways_in.md, docs/asyncapi.json and the types of the page, from the code;
 # the Helm chart, from the code and configs/; and the diagrams of the protocols, from deploy/site/sequences.yaml.
