@@ -87,6 +87,11 @@ class ProcessorSettings(CommonSettings):
     unfixed_chunks: int = Field(
         2, ge=0, description="first decodes of a segment, which commit nothing"
     )
+    held_words: int = Field(
+        0,
+        ge=0,
+        description="last words of a partial text that are not sent yet, because they change most",
+    )
     max_tokens_per_second: float = Field(
         8.0, gt=0, description="limit of a decode's output tokens, per second of audio"
     )

@@ -123,6 +123,7 @@ class SessionRules:
     At most `max_buffered_samples` are buffered before a push must wait. An answer has at most
     `max_tokens_per_second` tokens per second of audio, but at least `min_new_tokens` are
     allowed. The last `context_characters` of a final text are context of the next segment.
+    The last `held_words` of a partial text are not sent.
     With `loop_guard`, answers that repeat themselves or meet their limit are dropped.
     """
 
@@ -132,6 +133,7 @@ class SessionRules:
     max_tokens_per_second: float
     min_new_tokens: int
     context_characters: int
+    held_words: int = 0
     loop_guard: bool = True
 
     @classmethod
@@ -159,6 +161,7 @@ class SessionRules:
             max_tokens_per_second=settings.max_tokens_per_second,
             min_new_tokens=settings.min_new_tokens,
             context_characters=settings.context_characters,
+            held_words=settings.held_words,
             loop_guard=settings.loop_guard,
         )
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from auricle.transcript.words import pieces
+
 Tokens = tuple[int, ...]
 
 
@@ -77,6 +79,20 @@ class Stability:
                 keep -= 1
             committed = tokens[:keep]
         return Stability(tokens, committed, established, self.decodes + 1)
+
+
+def stable_text(text: str, committed: str, held: int, language: str) -> str:
+    """Return `text` without its last `held` words, but with `committed`, its beginning.
+
+    One word at least is left, so that the first text does not come later. This is hold-n of Liu
+    et al., Low-Latency Sequence-to-Sequence Speech Recognition and Translation by Partial
+    Hypothesis Selection (2020), for what is displayed: the decoder keeps all words.
+    """
+    if not held:
+        return text
+    words = [piece.text for piece in pieces(text, language)]
+    kept = "".join(words[: max(len(words) - held, 1)]).rstrip()
+    return kept if len(kept) > len(committed) else committed
 
 
 def resumed(committed: Tokens, committed_before: int, unfixed_decodes: int) -> Stability:

@@ -32,7 +32,7 @@ from auricle.processor.session.rules import (
     first_grid_point,
     next_decode,
 )
-from auricle.processor.session.stability import resumed, sound_tokens
+from auricle.processor.session.stability import resumed, sound_tokens, stable_text
 from auricle.processor.session.windows import KeyScheme
 from auricle.protocol.sessions import (
     Boundary,
@@ -301,6 +301,7 @@ class SessionStateMachine:
         segment = self.segment
         _, committed = self._prompt.answer(segment.stability.committed, self._language)
         language, text = self._prompt.answer(segment.stability.tokens, self._language)
+        text = stable_text(text, committed, self._rules.held_words, language)
         return SegmentPartial(
             segment=segment.number,
             committed=committed,

@@ -246,3 +246,21 @@ async def test_audio_that_comes_with_the_opening_is_decoded_as_if_it_was_pushed(
 
 def _asked(request: DecodeRequest) -> tuple[object, ...]:
     return request.head, request.windows, request.tail, request.max_tokens, request.final
+
+
+async def test_held_words_are_not_in_partials_but_in_the_final() -> None:
+    """The words that are held are those that a session without the setting sends too."""
+    plain = await feed(session(ScriptedWorkers(counting)), 9 * GRID)
+    held = await feed(session(ScriptedWorkers(counting), held_words=2), 9 * GRID)
+    texts = [
+        [event.committed + event.partial for event in events if isinstance(event, SegmentPartial)]
+        for events in (plain, held)
+    ]
+    for before, after in zip(*texts, strict=True):
+        words = before.split()
+        assert after.split() == words[: max(len(words) - 2, 1)]
+    finals = [
+        [event.text for event in events if isinstance(event, SegmentFinal)]
+        for events in (plain, held)
+    ]
+    assert finals[0] == finals[1]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.processor.session.stability import CommitRules, Stability, resumed
+from auricle.processor.session.stability import CommitRules, Stability, resumed, stable_text
 
 pytestmark = pytest.mark.unit
 
@@ -88,3 +88,26 @@ def test_committed_is_always_a_prefix_of_what_comes_next(
         assert state.tokens[: len(state.committed)] == state.committed
         assert len(state.established) == len(state.tokens)
         assert list(state.established) == sorted(state.established)
+
+
+@pytest.mark.parametrize(
+    ("text", "committed", "language", "shown"),
+    [
+        ("had he married a more", "", "English", "had he married"),
+        ("had he married a more", "had he married a", "English", "had he married a"),
+        ("had he married a more", "had he", "English", "had he married"),
+        ("had, he.", "", "English", "had,"),  # one word is shown in any case
+        ("had", "", "English", "had"),
+        ("…", "", "English", ""),
+        ("今天天气", "", "Chinese", "今天"),
+        ("", "", "English", ""),
+    ],
+)
+def test_the_last_two_words_are_held_back_until_more_are_heard(
+    text: str, committed: str, language: str, shown: str
+) -> None:
+    assert stable_text(text, committed, 2, language) == shown
+
+
+def test_all_words_are_shown_if_none_are_held_back() -> None:
+    assert stable_text("had he \u2026 ", "", 0, "English") == "had he \u2026 "
