@@ -192,7 +192,7 @@ class Frontend:
             self.admission.pools.check(SPEAKERS)
 
     def check_offered_speakers(self, wanted: bool) -> None:
-        """As `check_speakers`, for protocols that warn if there is no speaker model."""
+        """As `check_speakers`, for protocols that warn of a missing speaker model."""
         self.check_speakers(wanted and self.settings.speaker_model is not None)
 
     def check_translator(

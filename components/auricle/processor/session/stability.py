@@ -86,7 +86,7 @@ def stable_text(text: str, committed: str, held: int, language: str) -> str:
 
     One word at least is left, so that the first text does not come later. This is hold-n of Liu
     et al., Low-Latency Sequence-to-Sequence Speech Recognition and Translation by Partial
-    Hypothesis Selection (2020), for what is displayed: the decoder keeps all words.
+    Hypothesis Selection (2020), for displays only: the decoder keeps all words.
     """
     if not held:
         return text
