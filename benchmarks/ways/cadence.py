@@ -24,7 +24,7 @@ from auricle.audio.pcm import to_float
 from auricle.audio.voice_activity import VoiceActivitySequence
 from auricle.config.settings import FrontendSettings, ProcessorSettings
 from auricle.frontend.recordings.parts import RecordingPart
-from auricle.processor.session.stability import CommitRules, Stability, Tokens
+from auricle.processor.session.stability import CommitRules, Stability, Tokens, stable_text
 from benchmarks.harness import Benchmark, Run, main
 from benchmarks.markdown import replace_between, table
 from benchmarks.prepared import ROOT, corpus
@@ -37,6 +37,7 @@ from models.training.reference import Reference
 CHUNKS_MS = (160, 320, 640, 1280, 2560)
 ROLLBACKS = (2, 3, 5, 8, 12)
 SETTLED_SECONDS = (0.6, 1.2, 2.4)
+HELD_WORDS = (0, 1, 2, 3)
 _PAUSE_AFTER = 3.0  # as in configs/demo.yaml
 _SECONDS, _PAUSES = 60.0, (0.05, 1.0)
 _WINDOW_SECONDS = 8.0
@@ -60,6 +61,7 @@ _ROLLBACK_COLUMNS = (
     "not in the whole segment's text",
     "word errors",
 )
+_HELD_COLUMNS = ("`held_words`", "shown, s after", "95%", "changed, of 100 words")
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class Sums:
     words: int = 0
     errors: list[Errors] = field(default_factory=list)
 
-    def add(self, hearing: Hearing, chunk: int, rules: CommitRules) -> None:
-        """Add one segment."""
+    def add(self, hearing: Hearing, chunk: int, rules: CommitRules, held: int) -> None:
+        """Add one segment, of whose partial texts the last `held` words are not shown."""
         steps, written = hearing.steps(chunk, rules)
         final, end = steps[-1].text, steps[-1].offset / SAMPLE_RATE
         spoken_words = hearing.segment.words
@@ -147,12 +149,14 @@ class Sums:
         self.tokens += written
         self.encoded += sum(encoded_seconds(step.offset) for step in steps)
         before = steps[:-1]
-        shown = committed_at([(s.offset / SAMPLE_RATE, s.text) for s in before], final, end)
+        partials = [stable_text(s.text, s.committed, held, "English") for s in before]
+        times = [s.offset / SAMPLE_RATE for s in before]
+        shown = committed_at(list(zip(times, partials, strict=True)), final, end)
         kept = committed_at([(s.offset / SAMPLE_RATE, s.committed) for s in before], final, end)
         for mine, theirs in matches([word.text for word in spoken_words], final.split()):
             self.shown.append(shown[theirs] - spoken_words[mine].end)
             self.committed.append(kept[theirs] - spoken_words[mine].end)
-        self.changed += changed([step.text for step in steps])
+        self.changed += changed([*partials, final])
         whole = hearing.tokens(steps[-1].offset, ())
         heard = final.split()
         self.words += len(heard)
@@ -204,10 +208,10 @@ def rules(settings: ProcessorSettings, rollback: int, settled_seconds: float) ->
     )
 
 
-def _summed(hearings: Sequence[Hearing], chunk_ms: int, rules_: CommitRules) -> Sums:
+def _summed(hearings: Sequence[Hearing], chunk_ms: int, rules_: CommitRules, held: int = 0) -> Sums:
     sums = Sums()
     for hearing in hearings:
-        sums.add(hearing, chunk_ms * SAMPLE_RATE // 1000, rules_)
+        sums.add(hearing, chunk_ms * SAMPLE_RATE // 1000, rules_, held)
     return sums
 
 
@@ -245,12 +249,26 @@ def rollback_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> I
             ]
 
 
+def held_rows(hearings: Sequence[Hearing], settings: ProcessorSettings) -> Iterator[list[str]]:
+    """Yield a row for each `held_words`, with the default chunk and rules."""
+    usual = rules(settings, settings.rollback_tokens, settings.settled_seconds)
+    for held in HELD_WORDS:
+        sums = _summed(hearings, FrontendSettings().default_chunk_ms, usual, held)
+        yield [
+            str(held),
+            f"{np.median(sums.shown):.2f}",
+            f"{np.percentile(sums.shown, 95):.2f}",
+            f"{100 * sums.changed / sums.words:.1f}",
+        ]
+
+
 def report(hearings: Sequence[Hearing], settings: ProcessorSettings) -> str:
-    """Return both tables, as in RESULTS.md."""
+    """Return the tables, as in RESULTS.md."""
     minutes = sum(len(h.segment.samples) for h in hearings) / SAMPLE_RATE / 60
     lines = [f"{len(hearings)} segments, {minutes:.1f} minutes of speech.", ""]
     lines += table(_CHUNK_COLUMNS, list(chunk_rows(hearings, settings)))
     lines += table(_ROLLBACK_COLUMNS, list(rollback_rows(hearings, settings)))
+    lines += table(_HELD_COLUMNS, list(held_rows(hearings, settings)))
     return "\n".join(lines)
 
 
