@@ -140,7 +140,8 @@ def _frames(planes: Float32, begin: int, context: Any) -> list[av.AudioFrame]:
 def spoiled(data: bytes, damage: Damage) -> bytes:
     """Return a file with a twentieth taken out of its middle or zeroed, its end cut off, or twice.
 
-    The number of bytes is odd, so that frames do not fit in it.
+    The number of bytes is odd, so that frames do not fit in it. The end is cut within a frame: raw
+    AMR has no total length, so a file that ends between two frames is not known to be cut.
     """
     begin = len(data) // 2 + 1
     end = begin + len(data) // 20 | 1
@@ -150,6 +151,6 @@ def spoiled(data: bytes, damage: Damage) -> bytes:
         case "zeroed":
             return data[:begin] + bytes(end - begin) + data[end:]
         case "cut":
-            return data[: len(data) * 6 // 10 | 1]
+            return data[: len(data) * 7 // 10 | 1]
         case "joined":
             return data * 2
