@@ -151,6 +151,6 @@ def spoiled(data: bytes, damage: Damage) -> bytes:
         case "zeroed":
             return data[:begin] + bytes(end - begin) + data[end:]
         case "cut":
-            return data[: len(data) * 7 // 10 | 1]
+            return data[: len(data) * 6 // 10 - 3 | 1]
         case "joined":
             return data * 2

@@ -71,7 +71,14 @@ class ControlServer:
         try:
             body = await asyncio.wait_for(request.json(), 5.0)
             replicas = _bounded(body["replicas"])
-        except (ValueError, KeyError, TypeError, BadRequest, ClientDisconnect) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+            BadRequest,
+            ClientDisconnect,
+        ) as error:
             return _refused(400, f'the body must be {{"replicas": number}}: {error}')
         self._supervisor.scale(name, replicas)
         return JSONResponse(self._supervisor.counts()[name])

@@ -26,7 +26,7 @@ class ResumePoint(msgspec.Struct, frozen=True):
     samples, so a cut there or later duplicates none of them. `language` is the name of the previous
     text's language; it applies if a segment's own is doubtful. `speakers` is the state of the
     session's voices, see `DiarizeReply.state`. Only frontends fill `translations`; events do not
-    have them.
+    have them. Raises ValueError for a negative position.
     """
 
     segment: int = 0
@@ -37,6 +37,10 @@ class ResumePoint(msgspec.Struct, frozen=True):
     speakers: bytes = b""
     translations: Translating = Translating()
     language: str = ""
+
+    def __post_init__(self) -> None:
+        if min(self.segment, self.segment_start, self.committed_before) < 0:
+            raise ValueError("a resume point has no negative positions")
 
 
 class AdmitSession(msgspec.Struct, frozen=True, tag=True):

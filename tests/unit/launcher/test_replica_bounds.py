@@ -67,6 +67,13 @@ async def test_the_launcher_refuses_what_is_not_a_number_of_replicas_within_its_
     assert pools.wanted["PdWorker"] == 1
 
 
+async def test_the_launcher_refuses_nested_json(launcher: httpx.AsyncClient, pools: Pools) -> None:
+    answer = await launcher.put("/components/PdWorker/replicas", content=b"[" * 30_000)
+    assert answer.status_code == 400
+    assert "the body must be" in answer.json()["error"]
+    assert pools.wanted["PdWorker"] == 1
+
+
 async def test_only_its_user_can_connect_to_the_launcher(launcher: httpx.AsyncClient) -> None:
     assert (await launcher.get("/components")).status_code == 200
     assert os.stat(os.environ[SOCKET_VARIABLE]).st_mode & 0o777 == 0o600  # noqa: PTH116
