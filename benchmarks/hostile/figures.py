@@ -14,7 +14,8 @@ from benchmarks.hostile.oracle import Verdict
 from benchmarks.hostile.trial import Row
 
 # The log during an attack on it: repeated lines are counted and summed up.
-_FLOOD_LINES, _FLOOD_LINES_PER_CASE = 40, 0.3
+# Half of the attack's cases have a key, and the log has a line for each call with a key.
+_FLOOD_LINES, _FLOOD_LINES_PER_CASE = 40, 0.5
 _MOST_SHOWN = 4_000
 
 
