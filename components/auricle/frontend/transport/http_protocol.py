@@ -123,6 +123,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         self._refusal: AuricleError | None = None
         self._ended = False  # everything the client sends is ignored from now on
         self._upgraded = False
+        self._upgrade_waits = False  # for the answer to the request before it
         self._half_closed = False  # the client sends nothing more and waits for its answer
         self._closes = False  # once the rest of the request has been received
         self._in_head, self._in_body = True, False
@@ -237,7 +238,10 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
     def _feed(self) -> None:
         self._turn = None
         self._events = 0
-        while self._unfed and not self.pipeline and not self._ended:
+        if self._upgrade_waits and not self._is_answering:
+            self.handle_websocket_upgrade()
+            return
+        while self._unfed and not (self.pipeline or self._upgrade_waits or self._ended):
             wait = self._connections.must_wait(self) if self._is_between_requests else 0.0
             if wait or self._events >= _TURN_EVENTS:
                 self.flow.hold(held=True)
@@ -299,7 +303,10 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
                 return
             except httptools.HttpParserUpgrade as offer:
                 if self._should_upgrade():
-                    self.handle_websocket_upgrade()
+                    self._in_body = False
+                    self._upgrade_waits = self._is_answering
+                    if not self._upgrade_waits:
+                        self.handle_websocket_upgrade()
                     return
                 (end_of_head,) = offer.args
             head = self._head_without_offer()
@@ -367,7 +374,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        if self._ignores_offer:
+        if self.parser.should_upgrade():  # `_feed_parser` decides about the offer
             return
         self._in_body = False
         super().on_message_complete()
@@ -391,7 +398,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
         # `check_deadlines` does it. A timer would also keep the request's context.
         self._unset_keepalive_if_required()
         self._rest()
-        if self._unfed and self._turn is None:
+        if (self._unfed or self._upgrade_waits) and self._turn is None:
             self._turn = self.loop.call_soon(self._feed)
 
     def _close(self) -> None:
@@ -414,7 +421,7 @@ class HttpProtocol(CountedProtocol, HttpToolsProtocol):
 
     def _rest(self) -> None:
         """Set the deadline for the client's next data."""
-        if self._ended:
+        if self._ended or self._upgrade_waits:
             return
         if self._is_answering:
             self._waits = None

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import trustme
 import uvloop
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, WebSocket
 
 from auricle.core.errors import Unauthorized
 from auricle.frontend.transport.access.gate import Access
@@ -32,6 +32,11 @@ pytestmark = pytest.mark.unit
 __all__ = ["event_loop_policy"]
 LIMITS = ConnectionLimits(head_seconds=10.0, keep_alive_seconds=15.0, reader_seconds=20.0)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+SLOW = GET.replace(b"/ ", b"/slow ")
+HANDSHAKE = (
+    b"GET /listen HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 
 
 class App:
@@ -42,6 +47,7 @@ class App:
         self.app.get("/large")(self.large)
         self.app.get("/slow")(self.slow)
         self.app.get("/live")(self.answer)
+        self.app.websocket("/listen")(self.listen)
         self.answered = 0
         self.waiting, self.slow_answers = False, 0
         self.go = asyncio.Event()
@@ -61,6 +67,11 @@ class App:
         await self.go.wait()
         self.slow_answers += 1
         return "at last"
+
+    async def listen(self, client: WebSocket) -> None:
+        await client.accept()
+        await client.send_text("welcome")
+        await client.close()
 
 
 def error_of(answer: bytes) -> tuple[int, str]:
@@ -326,6 +337,38 @@ async def test_many_requests_at_once_are_answered_one_after_the_other() -> None:
     assert app.answered == 3_000
 
 
+@pytest.mark.parametrize("early", [0, 1, len(HANDSHAKE) - 2, len(HANDSHAKE)])
+async def test_a_handshake_waits_for_the_answer_to_the_request_before_it(early: int) -> None:
+    """`early` bytes of the handshake are received before that answer."""
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        reader, writer = await door.connect()
+        writer.write(SLOW + HANDSHAKE[:early])
+        await until(lambda: app.waiting)
+        app.go.set()
+        assert b"200 OK" in await reader.readuntil(b'"at last"')
+        writer.write(HANDSHAKE[early:])
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        assert b"welcome" in await reader.readuntil(b"welcome")
+        writer.close()
+
+
+async def test_a_client_with_a_waiting_handshake_may_leave(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    door, app = Door(LIMITS), App()
+    async with door.serving(app.app):
+        _, writer = await door.connect()
+        writer.write(SLOW + HANDSHAKE)
+        await until(lambda: app.waiting)
+        (connection,) = door.connections._open
+        connection.abort()
+        await connected(door, 0)
+        app.go.set()
+        await until(lambda: app.slow_answers == 1)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 # ── numbers ─────────────────────────────────────────────────────────────────
 
 
@@ -372,7 +415,7 @@ async def test_an_answer_on_an_ended_connection_is_dropped_although_another_requ
     door, app = Door(LIMITS), App()
     async with door.serving(app.app):
         _, writer = await door.connect()
-        writer.write(GET.replace(b"/ ", b"/slow ") * 2)
+        writer.write(SLOW * 2)
         await until(lambda: app.waiting)
         (connection,) = door.connections._open
         connection.abort()
