@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
+from auricle.client.stream import stream_file
+from auricle_testing import recordings
 from auricle_testing.call_sockets import Sockets
 from auricle_testing.discovery_records import Records
 from auricle_testing.faulty_proxy import Proxy, UnixProxy
@@ -59,6 +61,14 @@ async def over_its_socket(server: Server, component: str) -> AsyncIterator[UnixP
         yield proxy
 
 
+async def used(server: Server, proxy: Proxy | UnixProxy) -> None:
+    """Send recordings until a call uses the proxy: callers may see a new address late."""
+    async with asyncio.timeout(READY_SECONDS):
+        while not proxy.bytes_passed:
+            async for _ in stream_file(server.url, recordings.samples("hello"), live=False):
+                pass
+
+
 @pytest.mark.parametrize("component", ["EncodeWorker", "PdWorker"])
 @pytest.mark.parametrize("way", [over_the_request_plane, over_its_socket])
 async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
@@ -66,10 +76,11 @@ async def test_a_session_goes_on_at_the_only_worker_once_it_answers(
 ) -> None:
     logged = len(server.log)
     async with way(server, component) as proxy:
-        at_half = asyncio.Event()
+        await used(server, proxy)
+        passed, at_half = proxy.bytes_passed, asyncio.Event()
         session = asyncio.create_task(spoken(server, at_half, share=0.5))
         await until(at_half, session)
-        assert proxy.bytes_passed > 0
+        assert proxy.bytes_passed > passed
         made = proxy.connections_made
         proxy.cut()
         check_words(undisturbed, heard(await session))
