@@ -177,19 +177,22 @@ async def transcribed(server: Server, name: str, audio: bytes) -> str:
 
 
 async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
-    """Two recordings with a silence between them, which ends a turn and is announced first."""
+    """Two recordings with a silence between them, which ends a turn and is announced first.
+
+    The model hears the same words in them wherever a turn begins.
+    """
     own = " ".join(
         [
             [e async for e in stream_file(server.url, recordings.samples(name), live=False)][-1][
                 "text"
             ]
-            for name in ("hello", "station")
+            for name in ("hello", "kitchen")
         ]
     )
     audio = {"model": "demo", "encoding": "linear16", "sample_rate": 16_000}
     asked = {"eot_threshold": 0.9, "eager_eot_threshold": 0.7}
     async with deepgram_client(server).listen.v2.connect(**audio | asked) as connection:
-        await send(connection, pcm("hello", silence_seconds=4.0) + pcm("station"))
+        await send(connection, pcm("hello", silence_seconds=4.0) + pcm("kitchen"))
         await connection.send_force_end_turn()
         turns: list[Any] = []
         async with asyncio.timeout(120):
