@@ -26,7 +26,8 @@ from auricle.audio.constants import BINS
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.workers.encode.attention import Attention, attention_for
 from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs, eager
-from auricle.workers.encode.encoder import Encoder, MelWindow
+from auricle.workers.encode.encoder import MelWindow
+from auricle.workers.encode.windowed import WindowedEncoder
 from benchmarks.checkpoints import SIZES, write_checkpoint
 from benchmarks.harness import Benchmark, Run, main
 
@@ -58,7 +59,7 @@ def differences(
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = _checkpoint(size, Path(folder), layers)
         for dtype in dtypes:
-            expected = _encoded(Encoder(checkpoint, dtype, device, 1, "per_window"))
+            expected = _encoded(WindowedEncoder(checkpoint, dtype, device, 1, "per_window"))
             value = float(expected.abs().max())
             for way, encoder in _ways(checkpoint, dtype, device):
                 largest = float((_encoded(encoder) - expected).abs().max())
@@ -76,21 +77,23 @@ def _checkpoint(size: str, folder: Path, layers: int | None) -> ModelCheckpoint:
     return open_checkpoint(folder)
 
 
-def _ways(checkpoint: ModelCheckpoint, dtype: str, device: str) -> Iterator[tuple[str, Encoder]]:
+def _ways(
+    checkpoint: ModelCheckpoint, dtype: str, device: str
+) -> Iterator[tuple[str, WindowedEncoder]]:
     on_gpu = torch.device(device).type == "cuda"
     ways: list[Attention] = ["varlen", "padded"]
     if on_gpu:  # the kernel of `varlen` has no float32 there
         best = attention_for(torch.device(device), getattr(torch, dtype))
         ways = [way for way in ways if way in (best, "padded")]
     for way in ways:
-        yield way, Encoder(checkpoint, dtype, device, 1, way)
+        yield way, WindowedEncoder(checkpoint, dtype, device, 1, way)
         recorder = CudaGraphs().capture if on_gpu else eager
         recorded = BucketedEncoder(checkpoint, dtype, device, 1, len(FRAMES), recorder, way)
         recorded.prepare()
         yield f"{way}, buckets", recorded
 
 
-def _encoded(encoder: Encoder) -> torch.Tensor:
+def _encoded(encoder: WindowedEncoder) -> torch.Tensor:
     random = np.random.default_rng(0)
     mels = (random.uniform(-8, 2, (frames, BINS)).astype(np.float32) for frames in FRAMES)
     embeddings = encoder.encode([MelWindow(mel, _FLOOR) for mel in mels])

@@ -24,7 +24,8 @@ import torch
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.geometry import Geometry, read_geometry
 from auricle.workers.encode.cost import PassCost, windowed_cost
-from auricle.workers.encode.encoder import Encoder, MelBlock
+from auricle.workers.encode.encoder import MelBlock
+from auricle.workers.encode.windowed import WindowedEncoder
 from benchmarks.checkpoints import SIZES
 from benchmarks.harness import Benchmark, Run, main
 from models.training.geometry import demo_config
@@ -103,7 +104,7 @@ def flops(work: Sequence[Work], cost: PassCost, geometry: Geometry) -> float:
     )
 
 
-def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
+def seconds_of(work: Sequence[Work], encoder: WindowedEncoder) -> float:
     """Measure the seconds of the real modules for these decodes of one session."""
     noise = np.random.default_rng(0).uniform(-6, 2, (100, 128)).astype(np.float32)
     (known,) = encoder.convolve([MelBlock(noise, -6.0)])
@@ -117,7 +118,7 @@ def seconds_of(work: Sequence[Work], encoder: Encoder) -> float:
 def _work(run: Run) -> None:
     torch.set_num_threads(1)
     checkpoint = open_checkpoint(_MODEL)
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    encoder = WindowedEncoder(checkpoint, "float32", "cpu", threads=1)
     config = demo_config({"vocab_size": 151_936, "<|audio_start|>": 0, "<|audio_end|>": 1}
                          | {"<|audio_pad|>": 2})["thinker_config"]  # fmt: skip
     published: dict[str, Any] = config["audio_config"] | SIZES["0.6b"].audio

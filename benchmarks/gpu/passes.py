@@ -17,7 +17,8 @@ from auricle.audio.constants import BINS
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.checkpoints.geometry import Geometry
 from auricle.workers.encode.cost import cost_of
-from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
+from auricle.workers.encode.encoder import MelBlock, MelWindow
+from auricle.workers.encode.windowed import WindowedEncoder
 from benchmarks.encoder_work import Work, flops, new_seconds
 from benchmarks.gpu.attention import encoders
 from benchmarks.gpu.busy import gpu_busy
@@ -49,7 +50,7 @@ def live_work(count: int, geometry: Geometry, seed: int = 0) -> Work:
 class Passes:
     """An encoder and noise to encode."""
 
-    def __init__(self, encoder: Encoder, geometry: Geometry) -> None:
+    def __init__(self, encoder: WindowedEncoder, geometry: Geometry) -> None:
         self._encoder = encoder
         self._block_frames = geometry.block_frames
         values = np.random.default_rng(0).uniform(-8, 2, (geometry.window_frames, BINS))
@@ -119,7 +120,7 @@ def measure(task: Task) -> Found:
     return found
 
 
-def _timed(encoder: Encoder, passes: Passes, work: Work, task: Task) -> _Timed:
+def _timed(encoder: WindowedEncoder, passes: Passes, work: Work, task: Task) -> _Timed:
     device, seconds = Device(task.device), task.scale.seconds / 4
     blocks, windows = passes.blocks(work), passes.windows(work)
 
@@ -149,10 +150,10 @@ def _row(timed: _Timed, count: int, done: float, ceiling: float) -> dict[str, An
     }
 
 
-def _error(checkpoint: ModelCheckpoint, encoder: Encoder, values: np.ndarray) -> float:
+def _error(checkpoint: ModelCheckpoint, encoder: WindowedEncoder, values: np.ndarray) -> float:
     """Return the largest difference from float32 on a CPU, over the largest value there."""
     ends = (_CHUNK_FRAMES, len(values) // 2, len(values))
     windows = [MelWindow(values[:end], _FLOOR) for end in ends]
-    exact = torch.cat(Encoder(checkpoint, "float32", "cpu", 1).encode(windows))
+    exact = torch.cat(WindowedEncoder(checkpoint, "float32", "cpu", 1).encode(windows))
     here = torch.cat(encoder.encode(windows)).float().cpu()
     return float((here - exact).abs().max() / exact.abs().max())

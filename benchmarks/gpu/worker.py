@@ -24,8 +24,8 @@ from auricle.core.aio import cancelled
 from auricle.embeddings.layout import ITEM_BYTES, SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
 from auricle.protocol.recognition import BlockFeatures, EncodeRequest, WindowFeatures
-from auricle.workers.encode.encoder import Encoder
 from auricle.workers.encode.store import EmbeddingStore, Identity
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from benchmarks.gpu.found import Found, Task
 from benchmarks.prepared import checkpoint as prepared
@@ -47,7 +47,7 @@ async def working(
     layout = SlabLayout(geometry.hidden_size, ITEM_BYTES[dtype], geometry.window_embeddings)
     store = EmbeddingStore(HostSlab.private(layout, _SLOTS), _LEASE_SECONDS)
     settings = EncodeWorkerSettings(dtype=dtype, device=device, max_batch_windows=most_windows)
-    encoder = await asyncio.to_thread(Encoder, checkpoint, dtype, device, settings.threads)
+    encoder = await asyncio.to_thread(WindowedEncoder, checkpoint, dtype, device, settings.threads)
     worker = EncodeWorker(
         settings, geometry, encoder, store,
         Identity("none", b"", checkpoint.fingerprint, dtype),

@@ -179,7 +179,7 @@ async def transcribed(server: Server, name: str, audio: bytes) -> str:
 async def test_turns_have_the_words_of_our_own_protocol(server: Server) -> None:
     """Two recordings with a silence between them, which ends a turn and is announced first.
 
-    The model hears the same words in them wherever a turn begins.
+    Their words do not depend on where in the silence a turn begins.
     """
     own = " ".join(
         [

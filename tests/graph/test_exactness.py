@@ -26,7 +26,8 @@ from auricle.processor.session.windows import KeyScheme, SegmentAudio
 from auricle.processor.usage import UsageMeter
 from auricle.protocol.recognition import WindowRef
 from auricle.protocol.sessions import OpenSession, SegmentFinal, SegmentPartial, SessionReady
-from auricle.workers.encode.encoder import Encoder, MelBlock
+from auricle.workers.encode.encoder import MelBlock
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle_testing import recordings
 from auricle_testing.server import ROOT, Server, eventually
 from models.training.reference import Reference
@@ -272,7 +273,7 @@ async def test_embeddings_equal_one_shot_encoding_at_every_decode_offset_of_a_mi
 ) -> None:
     """Finished seconds and finished windows are reused by key, as in the workers."""
     checkpoint = open_checkpoint(MODEL)
-    encoder = Encoder(checkpoint, "float32", "cpu", threads=1)
+    encoder = WindowedEncoder(checkpoint, "float32", "cpu", threads=1)
     pcm = to_int16(recordings.minute())
     audio = SegmentAudio(checkpoint.geometry, KeyScheme(checkpoint.fingerprint, "float32", "t"))
     audio.push(pcm)

@@ -57,8 +57,8 @@ def _fail_jobs() -> None:
             "the fault suite has broken the engine"
         )
 
-    if (encoder := sys.modules.get("auricle.workers.encode.encoder")) is not None:
-        encoder.Encoder.attend = encoder.Encoder.convolve = encode
+    if (encoder := sys.modules.get("auricle.workers.encode.windowed")) is not None:
+        encoder.WindowedEncoder.attend = encoder.WindowedEncoder.convolve = encode
     for kind, name in _ENGINES.items():
         if (engine := sys.modules.get(f"auricle.workers.pd.{kind}.engine")) is not None:
             getattr(engine, name).generate = generate

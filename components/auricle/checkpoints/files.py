@@ -161,7 +161,7 @@ def tensor_headers(path: Path) -> Iterator[TensorHeader]:
     """
     for file in weight_files(path):
         try:
-            with safe_open(file, framework="pt") as tensors:
+            with safe_open(file, framework="numpy") as tensors:
                 for name in tensors.keys():  # noqa: SIM118 - safe_open is not a mapping
                     tensor = tensors.get_slice(name)
                     yield TensorHeader(name, tensor.get_dtype(), tuple(tensor.get_shape()))

@@ -15,7 +15,8 @@ from auricle.checkpoints.files import open_checkpoint
 from auricle.core.errors import CheckpointError
 from auricle.workers.align.forced import ForcedAligner
 from auricle.workers.align.utterances import Utterance
-from auricle.workers.encode.encoder import Encoder, MelWindow
+from auricle.workers.encode.encoder import MelWindow
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle_testing.checkpoints.aligners import Reference, as_transformers, random_aligner
 from auricle_testing.server import ROOT
 
@@ -35,8 +36,8 @@ def reference(path: Path, tmp_path_factory: pytest.TempPathFactory) -> Reference
 
 
 @pytest.fixture(scope="module")
-def encoder(path: Path) -> Encoder:
-    return Encoder(open_checkpoint(path), "float32", "cpu", threads=1)
+def encoder(path: Path) -> WindowedEncoder:
+    return WindowedEncoder(open_checkpoint(path), "float32", "cpu", threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def noise(seconds: float) -> np.ndarray:
     return (0.1 * draw.standard_normal(round(16_000 * seconds))).astype(np.float32)
 
 
-def windows(samples: np.ndarray, encoder: Encoder) -> torch.Tensor:
+def windows(samples: np.ndarray, encoder: WindowedEncoder) -> torch.Tensor:
     """Embeddings window by window, as encode workers compute them."""
     mel = IncrementalLogMel()
     mel.push(samples)
@@ -70,7 +71,7 @@ def spoken(number: int) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def utterances(encoder: Encoder, prompt: AlignerPrompt) -> list[Utterance]:
+def utterances(encoder: WindowedEncoder, prompt: AlignerPrompt) -> list[Utterance]:
     return [
         Utterance(windows(rounded(seconds), encoder), prompt.after_audio(spoken(number)))
         for number, seconds in enumerate(SECONDS)

@@ -24,7 +24,8 @@ from auricle.core.errors import SettingsError
 from auricle.process.device import DTYPES
 from auricle.process.device_faults import first_sentence
 from auricle.workers.encode.attention import Attention, Windows, attention_for
-from auricle.workers.encode.encoder import Encoder, MelBlock, staged
+from auricle.workers.encode.encoder import MelBlock
+from auricle.workers.encode.windowed import WindowedEncoder, staged
 
 _QUARTERS = 4  # of a window, and of a block
 _STRIDE = 8  # frames per row; lengths are multiples of it
@@ -145,7 +146,7 @@ class _Stack:
     replay: Function
 
 
-class BucketedEncoder(Encoder):
+class BucketedEncoder(WindowedEncoder):
     """Records its passes in `prepare`; before that, and for too large passes, runs eagerly."""
 
     def __init__(

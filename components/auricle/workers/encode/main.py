@@ -10,7 +10,6 @@ from functools import partial
 
 import torch
 
-from auricle.checkpoints.architectures.base import EncoderKind
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.dynamo import Part, WorkerService, serve_worker
@@ -26,31 +25,41 @@ from auricle.process.tracing import traced
 from auricle.process.transport import transfers
 from auricle.protocol.diagnosis import RunningModel
 from auricle.protocol.recognition import EncodeRequest
-from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
-from auricle.workers.encode.causal import CausalEncoder
-from auricle.workers.encode.encoder import AudioEncoder, Encoder
+from auricle.workers.encode.encoder import AudioEncoder
 from auricle.workers.encode.passes import warm_up
 from auricle.workers.encode.store import EmbeddingStore, Identity
-from auricle.workers.encode.whisper import WhisperChunkEncoder
-from auricle.workers.encode.whole_chunks import WholeChunkEncoder
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 
 _EXPIRE_SECONDS = 1.0
-_ENCODERS: dict[EncoderKind, type[AudioEncoder]] = {
-    "windowed": Encoder,
-    "whole_chunks": WholeChunkEncoder,
-    "causal": CausalEncoder,
-    "whisper": WhisperChunkEncoder,
-}
 
 
 def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> AudioEncoder:
-    """Load a checkpoint's encoder. Raises CheckpointError."""
+    """Load a checkpoint's encoder. Raises CheckpointError.
+
+    Imports the encoder of this kind alone: transformers' modules take seconds and 150 MB.
+    """
     arguments = (checkpoint, settings.dtype, settings.device, settings.threads)
-    kind = checkpoint.architecture.encoder
-    if kind == "windowed" and settings.cuda_graphs and settings.device.startswith("cuda"):
-        return BucketedEncoder(*arguments, settings.max_batch_windows, CudaGraphs().capture)
-    return _ENCODERS[kind](*arguments)
+    match checkpoint.architecture.encoder:
+        case "windowed" if settings.cuda_graphs and settings.device.startswith("cuda"):
+            from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
+
+            return BucketedEncoder(*arguments, settings.max_batch_windows, CudaGraphs().capture)
+        case "windowed":
+            from auricle.workers.encode.windowed import WindowedEncoder
+
+            return WindowedEncoder(*arguments)
+        case "whole_chunks":
+            from auricle.workers.encode.whole_chunks import WholeChunkEncoder
+
+            return WholeChunkEncoder(*arguments)
+        case "causal":
+            from auricle.workers.encode.causal import CausalEncoder
+
+            return CausalEncoder(*arguments)
+        case "whisper":
+            from auricle.workers.encode.whisper import WhisperChunkEncoder
+
+            return WhisperChunkEncoder(*arguments)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Whisper's encoder with transformers' modules.
+"""Whisper's encoder.
 
 A chunk is 30 s: audio, then silence. A complete chunk is encoded as by the published encoder. For a
 shorter one only its positions are computed, which also attend to cached keys and values of the
@@ -9,22 +9,25 @@ silence has not attended to the audio; benchmarks/RESULTS.md has its effect.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional
-from transformers.models.whisper.configuration_whisper import WhisperConfig
-from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
 from auricle.checkpoints.files import ModelCheckpoint, audio_weights
-from auricle.checkpoints.whole_chunks import SILENT, WhisperChunks, silence_floor
+from auricle.checkpoints.whole_chunks import (
+    LOOKAHEAD,
+    SILENT,
+    WhisperChunks,
+    WholeChunks,
+    silence_floor,
+)
 from auricle.core.errors import CheckpointError
-from auricle.process.device import config_of
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, do_nothing
-from auricle.workers.encode.whole_chunks import embedded
 
 _CACHE_BYTES = 1 << 29  # of all cached silence
 # Clamp floors of most speech. For another level, a pass takes the time of an additional chunk.
@@ -61,16 +64,48 @@ class EncodedSilence:
         return self.embeddings.nbytes + sum(layer.bytes for layer in self.layers)
 
 
+class _Attention(nn.Module):
+    """The projections of one layer, under the published names."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.q_proj, self.v_proj = nn.Linear(width, width), nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, width, bias=False)
+        self.out_proj = nn.Linear(width, width)
+
+
+class _Layer(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.self_attn = _Attention(width)
+        self.self_attn_layer_norm = nn.LayerNorm(width)
+        self.fc1, self.fc2 = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.final_layer_norm = nn.LayerNorm(width)
+
+
+class _Modules(nn.Module):
+    """The published weights. transformers' modules would take seconds and 130 MB to import."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+        width = config["d_model"]
+        self.conv1 = nn.Conv1d(config["num_mel_bins"], width, 3, padding=1)
+        self.conv2 = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        self.embed_positions = nn.Embedding(config["max_source_positions"], width)
+        layers = range(config["encoder_layers"])
+        self.layers = nn.ModuleList(_Layer(width, config["encoder_ffn_dim"]) for _ in layers)
+        self.layer_norm = nn.LayerNorm(width)
+
+
 class WhisperChunkEncoder(AudioEncoder):
     def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WhisperChunks):
             raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
         self._geometry = checkpoint.geometry
-        config = WhisperConfig(**config_of(WhisperConfig, checkpoint.audio_config))
-        self._encoder: Any = WhisperEncoder(config)
+        self._encoder: Any = _Modules(checkpoint.audio_config)
         self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
-        self._heads = int(config.encoder_attention_heads)
+        self._heads = int(checkpoint.audio_config["encoder_attention_heads"])
         self._positions = checkpoint.geometry.window_embeddings
         # By level, least recently used first.
         self._silence: OrderedDict[float, EncodedSilence] = OrderedDict()
@@ -202,3 +237,16 @@ def _with_silence(own: KeysValues, silence: KeysValues | None) -> KeysValues:
         torch.cat([own.keys, silence.keys[:, rows:]], 1),
         torch.cat([own.values, silence.values[:, rows:]], 1),
     )
+
+
+def embedded(encoder: Any, geometry: WholeChunks, frames: torch.Tensor) -> torch.Tensor:
+    """Convolve a chunk's frames, lookahead included, and add positions.
+
+    Returns (positions, d_model).
+    """
+    positions = geometry.positions(len(frames))
+    # A full chunk has no frames behind it.
+    features = frames[: geometry.window_frames - LOOKAHEAD].T[None]
+    hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
+    placed: torch.Tensor = hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
+    return placed

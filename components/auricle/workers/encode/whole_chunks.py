@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.nn import functional
 from transformers.models.qwen2_audio.configuration_qwen2_audio import (
     Qwen2AudioConfig,
     Qwen2AudioEncoderConfig,
@@ -22,10 +21,11 @@ from transformers.models.qwen2_audio.modeling_qwen2_audio import (
 )
 
 from auricle.checkpoints.files import ModelCheckpoint
-from auricle.checkpoints.whole_chunks import LOOKAHEAD, WholeChunks
+from auricle.checkpoints.whole_chunks import WholeChunks
 from auricle.core.errors import CheckpointError
 from auricle.process.device import config_of
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock
+from auricle.workers.encode.whisper import embedded
 
 
 class WholeChunkEncoder(AudioEncoder):
@@ -65,16 +65,3 @@ class WholeChunkEncoder(AudioEncoder):
         hidden = encoder.avg_pooler(hidden.permute(0, 2, 1)).permute(0, 2, 1)
         embeddings: torch.Tensor = self._projector(encoder.layer_norm(hidden))[0]
         return embeddings
-
-
-def embedded(encoder: Any, geometry: WholeChunks, frames: torch.Tensor) -> torch.Tensor:
-    """Convolve a chunk's frames, lookahead included, and add positions.
-
-    Returns (positions, d_model).
-    """
-    positions = geometry.positions(len(frames))
-    # A full chunk has no frames behind it.
-    features = frames[: geometry.window_frames - LOOKAHEAD].T[None]
-    hidden = functional.gelu(encoder.conv2(functional.gelu(encoder.conv1(features))))
-    placed: torch.Tensor = hidden[0, :, :positions].T + encoder.embed_positions.weight[:positions]
-    return placed

@@ -13,7 +13,7 @@ import torch
 
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.workers.encode.attention import Attention, Windows, attention_for
-from auricle.workers.encode.encoder import Encoder
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle_testing.checkpoints.other_models import random_qwen3_asr
 
 pytestmark = pytest.mark.unit
@@ -46,8 +46,10 @@ def test_all_windows_in_one_kernel_attend_as_one_by_one(
     generator = torch.Generator().manual_seed(0)
     made = [torch.randn(length, width, generator=generator) for length in LENGTHS]
     windows = [[one.to(getattr(torch, dtype))] for one in made]
-    plain = Encoder(checkpoint, dtype, "cpu", threads=1).attend(windows)
-    other = Encoder(checkpoint, dtype, "cpu", threads=1, attention=attention).attend(windows)
+    plain = WindowedEncoder(checkpoint, dtype, "cpu", threads=1).attend(windows)
+    other = WindowedEncoder(checkpoint, dtype, "cpu", threads=1, attention=attention).attend(
+        windows
+    )
     scale = max(float(one.abs().max()) for one in plain)
     most = 1e-4 if dtype == "float32" else 0.02 * scale
     for one, another in zip(plain, other, strict=True):
@@ -82,7 +84,7 @@ def test_the_device_decides(device: str, dtype: torch.dtype, best: Attention) ->
 
 def test_float32_is_not_rounded_on_a_gpu(checkpoint: ModelCheckpoint) -> None:
     torch.backends.cudnn.allow_tf32 = True
-    Encoder(checkpoint, "float32", "cpu", threads=1)
+    WindowedEncoder(checkpoint, "float32", "cpu", threads=1)
     assert not torch.backends.cudnn.allow_tf32
     assert not torch.backends.cuda.matmul.allow_tf32
 

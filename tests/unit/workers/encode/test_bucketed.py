@@ -24,9 +24,10 @@ from auricle.workers.encode.bucketed import (
     Function,
     eager,
 )
-from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow, staged
+from auricle.workers.encode.encoder import MelBlock, MelWindow
 from auricle.workers.encode.main import encoder_for
 from auricle.workers.encode.passes import warm_up
+from auricle.workers.encode.windowed import WindowedEncoder, staged
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -67,8 +68,8 @@ def recorded(request: pytest.FixtureRequest) -> tuple[BucketedEncoder, Counting]
 
 
 @pytest.fixture(scope="module")
-def plain() -> Encoder:
-    return Encoder(CHECKPOINT, "float32", "cpu", threads=1)
+def plain() -> WindowedEncoder:
+    return WindowedEncoder(CHECKPOINT, "float32", "cpu", threads=1)
 
 
 def windows(*frames: int) -> list[MelWindow]:
@@ -77,7 +78,7 @@ def windows(*frames: int) -> list[MelWindow]:
 
 
 def test_what_fills_a_bucket_changes_no_embedding(
-    recorded: tuple[BucketedEncoder, Counting], plain: Encoder
+    recorded: tuple[BucketedEncoder, Counting], plain: WindowedEncoder
 ) -> None:
     encoder, recorder = recorded
     # Longer ones first: their rows remain in the memory that the shorter ones' passes share.
@@ -103,7 +104,7 @@ def test_what_a_pass_returned_outlives_the_next(
     assert torch.equal(embeddings[0], before[1])
 
 
-def test_more_blocks_than_a_bucket_holds_take_several_passes(plain: Encoder) -> None:
+def test_more_blocks_than_a_bucket_holds_take_several_passes(plain: WindowedEncoder) -> None:
     encoder, recorder = prepared("padded", most_windows=1)
     blocks = [MelBlock(window.frames, FLOOR) for window in windows(*[100] * 5)]
     ours = encoder.convolve(blocks)
@@ -112,7 +113,7 @@ def test_more_blocks_than_a_bucket_holds_take_several_passes(plain: Encoder) -> 
         torch.testing.assert_close(one, another, atol=1e-4, rtol=0)
 
 
-def test_more_windows_than_a_bucket_holds_are_not_refused(plain: Encoder) -> None:
+def test_more_windows_than_a_bucket_holds_are_not_refused(plain: WindowedEncoder) -> None:
     encoder, recorder = prepared("padded", most_windows=1)
     blocks = [plain.convolve([MelBlock(one.frames, FLOOR)]) for one in windows(100, 60)]
     for one, another in zip(encoder.attend(blocks), plain.attend(blocks), strict=True):
@@ -163,7 +164,7 @@ def test_a_device_that_cannot_record_is_one_sentence() -> None:
 
 def test_a_cpu_keeps_transformers_attention_to_the_bit() -> None:
     encoder = encoder_for(CHECKPOINT, EncodeWorkerSettings(cuda_graphs=True))
-    assert type(encoder) is Encoder
+    assert type(encoder) is WindowedEncoder
     blocks = encoder.convolve([MelBlock(one.frames, FLOOR) for one in windows(100, 60, 100)])
     modules = encoder._encoder
     assert modules.config._attn_implementation == "sdpa"

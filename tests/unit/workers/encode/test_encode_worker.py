@@ -34,9 +34,10 @@ from auricle.protocol.recognition import (
     WindowFeatures,
     WindowRef,
 )
-from auricle.workers.encode.encoder import Encoder, MelBlock
+from auricle.workers.encode.encoder import MelBlock
 from auricle.workers.encode.passes import PassWithdrawn
 from auricle.workers.encode.store import EmbeddingStore, Identity
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle.workers.encode.worker import EncodeWorker, EncodeWorkerMetrics
 from auricle_testing.server import ROOT
 from auricle_testing.slabs import KINDS, content, slab_in
@@ -72,7 +73,7 @@ async def running(request: pytest.FixtureRequest) -> AsyncIterator[Running]:
     worker = EncodeWorker(
         EncodeWorkerSettings(),
         GEOMETRY,
-        Encoder(CHECKPOINT, "float32", "cpu", threads=1),
+        WindowedEncoder(CHECKPOINT, "float32", "cpu", threads=1),
         store,
         Identity("agent", b"", CHECKPOINT.fingerprint, "float32"),
         EncodeWorkerMetrics(CollectorRegistry(), store),
@@ -128,13 +129,13 @@ async def test_a_job_that_fails_fails_alone(
 ) -> None:
     """Silence is encoded after it, which shows that the device works."""
 
-    def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+    def convolve(_encoder: WindowedEncoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         raise RuntimeError("this one is unlucky")
 
     encode = running.worker._pass._encoder.encode
     with monkeypatch.context() as patched:
         patched.setattr(running.worker._pass._encoder, "encode", lambda _windows: [])
-        patched.setattr(Encoder, "convolve", convolve)
+        patched.setattr(WindowedEncoder, "convolve", convolve)
         with pytest.raises(RuntimeError, match="unlucky"):
             await running.worker.encode(request("11", block(FIRST, 60, final=False)))
     assert running.store.slots_in_use() == 0
@@ -148,10 +149,10 @@ async def test_a_device_that_fails_everything_moves_the_jobs_and_ends_the_worker
 ) -> None:
     """After an error that is known to break a GPU, the process would not wait for a second one."""
 
-    def convolve(_encoder: Encoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
+    def convolve(_encoder: WindowedEncoder, blocks: Sequence[MelBlock]) -> list[torch.Tensor]:
         raise RuntimeError("could not create a primitive")
 
-    monkeypatch.setattr(Encoder, "convolve", convolve)
+    monkeypatch.setattr(WindowedEncoder, "convolve", convolve)
     jobs = [
         running.worker.encode(request(name, block(key(name), 60, final=False)))
         for name in ("11", "22", "33")

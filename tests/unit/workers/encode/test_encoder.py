@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from auricle.checkpoints.files import open_checkpoint
 from auricle.workers.encode.cost import cost_of
-from auricle.workers.encode.encoder import Encoder, MelBlock, MelWindow
+from auricle.workers.encode.encoder import MelBlock, MelWindow
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle_testing.server import ROOT
 
 pytestmark = pytest.mark.unit
@@ -21,15 +22,17 @@ FLOOR = -6.0
 
 
 @pytest.fixture(scope="module")
-def encoder() -> Encoder:
-    return Encoder(CHECKPOINT, "float32", "cpu", threads=1)
+def encoder() -> WindowedEncoder:
+    return WindowedEncoder(CHECKPOINT, "float32", "cpu", threads=1)
 
 
 def mel(frames: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).uniform(-8, 2, (frames, 128)).astype(np.float32)
 
 
-def test_windows_of_any_length_side_by_side_are_encoded_as_if_alone(encoder: Encoder) -> None:
+def test_windows_of_any_length_side_by_side_are_encoded_as_if_alone(
+    encoder: WindowedEncoder,
+) -> None:
     windows = [MelWindow(mel(n, n), FLOOR) for n in (1, 64, 100, 164, 390, 799, 800)]
     together = encoder.encode(windows)
     for window, embeddings in zip(windows, together, strict=True):
@@ -38,7 +41,7 @@ def test_windows_of_any_length_side_by_side_are_encoded_as_if_alone(encoder: Enc
         torch.testing.assert_close(embeddings, alone, atol=1e-4, rtol=0)
 
 
-def test_seconds_convolved_earlier_give_the_same_window(encoder: Encoder) -> None:
+def test_seconds_convolved_earlier_give_the_same_window(encoder: WindowedEncoder) -> None:
     frames = mel(550, 0)
     (at_once,) = encoder.encode([MelWindow(frames, FLOOR)])
     outputs = [
@@ -51,7 +54,7 @@ def test_seconds_convolved_earlier_give_the_same_window(encoder: Encoder) -> Non
 
 @pytest.mark.parametrize("frames", [1, 8, 9, 36, 63, 64, 65, 92, 93, 99])
 def test_a_short_block_is_filled_no_further_than_its_embeddings_need(
-    encoder: Encoder, frames: int
+    encoder: WindowedEncoder, frames: int
 ) -> None:
     block = MelBlock(mel(frames, frames), FLOOR)
     (short,) = encoder.convolve([block])
@@ -61,7 +64,7 @@ def test_a_short_block_is_filled_no_further_than_its_embeddings_need(
 
 
 @pytest.mark.parametrize("frames", [100, 364, 800])
-def test_the_cost_is_what_torch_counts(encoder: Encoder, frames: int) -> None:
+def test_the_cost_is_what_torch_counts(encoder: WindowedEncoder, frames: int) -> None:
     cost = cost_of(CHECKPOINT)
     blocks = [min(100, frames - at) for at in range(0, frames, 100)]
     # torch counts only the products of the plain attention.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,3 +203,11 @@ def test_the_cost_of_a_chunk_grows_with_the_positions_that_are_computed(model: M
     assert cost.convs([100]) == 0
     # All are linear: a fifth of the positions, each with the keys of a whole chunk.
     assert cost.window(300) * 5 == pytest.approx(cost.window(geometry.window_embeddings))
+
+
+def test_the_encoder_does_without_transformers() -> None:
+    """Its import takes seconds and 150 MB."""
+    program = "import sys, auricle.workers.encode.main, auricle.workers.encode.whisper\n"
+    program += "print('transformers' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ended.stdout == b"False\n"

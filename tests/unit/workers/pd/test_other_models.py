@@ -21,8 +21,9 @@ from auricle.checkpoints.prompt import PromptFormat
 from auricle.checkpoints.survey import survey
 from auricle.config.settings import EncodeWorkerSettings
 from auricle.core.errors import CheckpointError
-from auricle.workers.encode.encoder import AudioEncoder, Encoder
+from auricle.workers.encode.encoder import AudioEncoder
 from auricle.workers.encode.main import encoder_for
+from auricle.workers.encode.windowed import WindowedEncoder
 from auricle.workers.pd.transformers import decoders as text_models
 from auricle.workers.pd.transformers.decoders import Decoder, TextDecoder, decoder_of
 from auricle.workers.pd.transformers.options import TransformersOptions
@@ -178,7 +179,7 @@ def test_weights_that_are_missing_are_named(tmp_path: Path, lacking: str) -> Non
     checkpoint = open_checkpoint(tmp_path)
     with pytest.raises(CheckpointError, match=lacking.rpartition("audio_tower.")[2]):
         TextDecoder(checkpoint, TransformersOptions("float32", "cpu", 1, 64, 1, 1))
-        Encoder(checkpoint, "float32", "cpu", threads=1)
+        WindowedEncoder(checkpoint, "float32", "cpu", threads=1)
 
 
 def test_a_survey_counts_what_recognition_needs(model: Model) -> None:
