@@ -22,6 +22,7 @@ from auricle.dynamo.secrets import Secrets
 from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
 from auricle.protocol.control import AskDecisions, Decisions, Refusal
+from tests.fakes.versions import same_version
 
 pytestmark = pytest.mark.integration
 Address = tuple[str, int]
@@ -103,7 +104,7 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
     path = "auricle.planner.decisions"
     endpoint = bench.runtime._endpoint("planner", "decisions")
     with pytest.raises(UntrustedCaller):
-        await RemoteEndpoint(endpoint, path, Signer(stranger)).call(
+        await RemoteEndpoint(endpoint, path, Signer(stranger), same_version()).call(
             AskDecisions(), Decisions, bench.instance, 10
         )
     assert bench.refused("mac") == 1

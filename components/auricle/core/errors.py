@@ -321,6 +321,13 @@ class WorkerUnavailable(AuricleError):
             self.public_message = None
 
 
+class OtherWireVersion(WorkerUnavailable):
+    """A request in a version of the wire that its receiver does not accept; try another."""
+
+    code = "other_wire_version"
+    reason = "wire_version"
+
+
 class ProcessFailed(AuricleError):
     """A part of this process has ended or hangs, so that the process must be restarted."""
 

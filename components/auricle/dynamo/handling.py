@@ -15,7 +15,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from auricle.core.aio import cancelled
-from auricle.core.errors import AuricleError, BadRequest, UntrustedCaller, WorkerUnavailable
+from auricle.core.errors import (
+    AuricleError,
+    BadRequest,
+    OtherWireVersion,
+    UntrustedCaller,
+    WorkerUnavailable,
+)
 from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.signing import Verifier
 from auricle.dynamo.wire import sealed_from_wire, to_wire
@@ -122,7 +128,7 @@ def handler(
             log.warning("malformed %s: %s", kind, error)
             yield to_wire(Refusal(BadRequest.code, f"malformed {kind}"))
         except AuricleError as error:
-            if isinstance(error, UntrustedCaller):
+            if isinstance(error, UntrustedCaller | OtherWireVersion):
                 refusals.add(route.name, error)
             refusal = Refusal(error.code, str(error), error.keys, error.retry_after_seconds)
             yield to_wire(refusal)

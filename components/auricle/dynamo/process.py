@@ -24,6 +24,7 @@ from auricle.dynamo.handling import (
     serve_realtime,
 )
 from auricle.dynamo.health_probes import Pulses, PulseTimes
+from auricle.dynamo.incompatible import Incompatible
 from auricle.dynamo.kv_routing import KvIndex, publish_kv_events
 from auricle.dynamo.local.server import LocalPlane
 from auricle.dynamo.network import REQUEST_PLANE, call_sockets, event_sockets, set_environment
@@ -32,9 +33,10 @@ from auricle.dynamo.registration import Listing, SelfDescription
 from auricle.dynamo.remote import RemoteEndpoint, receiver
 from auricle.dynamo.secrets import secrets_of
 from auricle.dynamo.signing import Signer, Tokens, Verifier, clock_of
+from auricle.load.reports import ProcessorLoad, WorkerLoad
 from auricle.process.draining import Drain, until_going
 from auricle.process.liveness import Liveness, Watchdog, beat
-from auricle.process.metrics import report_status
+from auricle.process.metrics import ComponentMetrics, report_status
 from auricle.process.resources import freeze_heap
 from auricle.protocol.control import AskAlive
 from auricle.protocol.diagnosis import AskDescription
@@ -79,6 +81,12 @@ class Runtime:
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
         self._asking: dict[str, RemoteEndpoint] = {}  # by component
+        self._incompatible: dict[str, Incompatible] = {}  # by component
+        self._incompatible_listed = ComponentMetrics(registry, "internal").gauge(
+            "incompatible_instances",
+            "instances without calls, as they do not accept this process's version of the wire",
+            "component",
+        )
         self._local = LocalPlane(call_sockets(settings), registry)
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
@@ -118,14 +126,21 @@ class Runtime:
         alive = None if endpoint == _ALIVE else self.asking(component)
         called, path = self._endpoint(component, endpoint), self._path(component, endpoint)
         calls = self._local.calls if local else None
-        return RemoteEndpoint(called, path, self._signer(), alive, calls)
+        incompatible = self._incompatible_of(component)
+        return RemoteEndpoint(called, path, self._signer(), incompatible, alive, calls)
+
+    def _incompatible_of(self, component: str) -> Incompatible:
+        if component not in self._incompatible:
+            gauge = self._incompatible_listed.labels(component)
+            self._incompatible[component] = Incompatible(component, gauge)
+        return self._incompatible[component]
 
     def _signer(self) -> Signer:
         return Signer(self._secrets, self._clock)
 
     def _verifier(self, component: str, endpoint: str) -> Verifier:
         name = receiver(self._path(component, endpoint), self.instance(component, endpoint))
-        return Verifier(self._secrets, name, self._clock)
+        return Verifier(self._secrets, name, self._clock, any_wire=endpoint == _ALIVE)
 
     def tokens(self, purpose: str) -> Tokens:
         """Return a maker of tokens that every process of this deployment can open."""
@@ -163,9 +178,16 @@ class Runtime:
         self, component: str, topic: str, kind: type[E], on_event: Callable[[E], None]
     ) -> None:
         """Call `on_event` on the event loop with each event of every process of `component`."""
-        verifier = Verifier(self._secrets, self._path(component, topic), self._clock)
+        path, incompatible = self._path(component, topic), self._incompatible_of(component)
+        verifier = Verifier(self._secrets, path, self._clock, any_wire=True)
+
+        def heard(event: E) -> None:
+            if isinstance(event, WorkerLoad | ProcessorLoad):
+                incompatible.reported(event.instance, event.wires)
+            on_event(event)
+
         subscriber = EventSubscriber(
-            self._endpoint(component, topic), kind, on_event, verifier, self._refusals
+            self._endpoint(component, topic), kind, heard, verifier, self._refusals
         )
         self._closing.append(subscriber.close)
         self._tasks.start(subscriber.watch(), f"receiving {topic}")

@@ -1,4 +1,4 @@
-"""Counts the messages of untrusted callers."""
+"""Counts the messages that this process does not accept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 from prometheus_client import CollectorRegistry
 
-from auricle.core.errors import UntrustedCaller
+from auricle.core.errors import OtherWireVersion, UntrustedCaller
 from auricle.process.metrics import ComponentMetrics
 
 log = logging.getLogger(__name__)
@@ -17,10 +17,12 @@ class Refusals:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._count = ComponentMetrics(registry, "internal").counter(
-            "messages_refused", "messages not of this deployment, old or repeated", "reason"
+            "messages_refused",
+            "messages not of this deployment, old, repeated, or of another version of the wire",
+            "reason",
         )
 
-    def add(self, receiver: str, error: UntrustedCaller) -> None:
+    def add(self, receiver: str, error: UntrustedCaller | OtherWireVersion) -> None:
         """Count and log a message to `receiver`. The log shows a bounded number of such lines."""
         self._count.labels(error.reason).inc()
         log.warning("refused a message to %s: %s", receiver, error)

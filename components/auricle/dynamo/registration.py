@@ -20,6 +20,7 @@ from auricle.core.aio import with_timeout
 from auricle.core.errors import ProcessFailed
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
+from auricle.protocol import OLDEST_WIRE, WIRE
 from auricle.protocol.control import Alive, AskAlive
 from auricle.protocol.diagnosis import AskDescription, Description, Parts
 
@@ -150,6 +151,7 @@ class SelfDescription:
             silent_part=silence.part,
             draining=self.drain is not None and self.drain.started,
             parts=self.parts(),
+            wires=(OLDEST_WIRE, WIRE),
         )
 
 

@@ -14,11 +14,19 @@ from typing import Any
 import msgspec
 
 from auricle.core.aio import with_timeout
-from auricle.core.errors import AuricleError, DeadlineExceeded, WorkerUnavailable, from_code
+from auricle.core.errors import (
+    AuricleError,
+    DeadlineExceeded,
+    OtherWireVersion,
+    WorkerUnavailable,
+    from_code,
+)
+from auricle.dynamo.incompatible import Incompatible
 from auricle.dynamo.inotify import explained
 from auricle.dynamo.local.client import LocalCall, LocalCalls
 from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
+from auricle.protocol import WIRE
 from auricle.protocol.control import Alive, AskAlive, Refusal
 
 log = logging.getLogger(__name__)
@@ -130,16 +138,18 @@ class RemoteEndpoint:
         endpoint: Any,
         path: str,
         sealer: Signer,
+        incompatible: Incompatible,
         alive: RemoteEndpoint | None = None,
         local: LocalCalls | None = None,
     ) -> None:
-        """`path` is the endpoint's name; `sealer` seals the requests. `alive` is the endpoint of
-        the same component that answers AskAlive. With `local`, instances on this machine are
-        called over their sockets."""
+        """`path` is the endpoint's name; `sealer` seals the requests. `incompatible` instances are
+        not usable. `alive` is the endpoint of the same component that answers AskAlive. With
+        `local`, instances on this machine are called over their sockets."""
         self._endpoint = endpoint
         self._path = path
         self._sealer = sealer
         self._client: Any = None
+        self._incompatible = incompatible
         self._alive = alive
         self._local = local
         self._quarantine = Quarantine()
@@ -191,9 +201,12 @@ class RemoteEndpoint:
         return [] if self._client is None else list(self._client.instance_ids())
 
     async def instances(self) -> list[int]:
-        """Return the instances in discovery, except those whose calls failed in the last 12 s."""
-        client = await self._connected()
-        return self._quarantine.free(client.instance_ids(), time.monotonic())
+        """Return the instances in discovery that accept this process's version of the wire,
+        except those whose calls failed in the last 12 s."""
+        return self._quarantine.free(await self._compatible(), time.monotonic())
+
+    async def _compatible(self) -> list[int]:
+        return self._incompatible.without((await self._connected()).instance_ids())
 
     async def listed(self) -> list[int]:
         """Return all instances in discovery, also those whose calls failed.
@@ -231,7 +244,10 @@ class RemoteEndpoint:
         deadline = time.monotonic() + seconds
         while not (usable := await self.instances()):
             if time.monotonic() > deadline:
-                raise WorkerUnavailable(f"no instance was running for {seconds:g} s")
+                raise WorkerUnavailable(
+                    f"no instance that accepts version {WIRE} of the wire was running for "
+                    f"{seconds:g} s"
+                )
             if not await self._asked_again():
                 await asyncio.sleep(_INSTANCE_POLL_SECONDS)
         if avoid.issuperset(usable) and await self._asked_again():
@@ -247,8 +263,7 @@ class RemoteEndpoint:
         """
         if self._alive is None:
             return False
-        listed = (await self._connected()).instance_ids()
-        due = self._quarantine.to_ask(listed, time.monotonic())
+        due = self._quarantine.to_ask(await self._compatible(), time.monotonic())
         return any(await asyncio.gather(*(self._asked(self._alive, one) for one in due)))
 
     async def _asked(self, alive: RemoteEndpoint, instance: int) -> bool:
@@ -280,7 +295,7 @@ class RemoteEndpoint:
             ended = True
             if received is None:
                 raise WorkerUnavailable("the worker ended the request without a reply")
-            return self._decoded(received, reply)
+            return self._decoded(received, reply, instance)
         except TimeoutError:
             if seconds >= _TELLING_SECONDS:
                 self.suspect(instance)
@@ -310,7 +325,7 @@ class RemoteEndpoint:
         try:
             call = await self._begun(message, instance)
             async for data in call:
-                yield self._decoded(data, reply)
+                yield self._decoded(data, reply, instance)
             ended = True
         except (AuricleError, asyncio.CancelledError, GeneratorExit):
             raise
@@ -328,7 +343,7 @@ class RemoteEndpoint:
             return await connection.begin(self._path, sealed)
         return await PlaneCall.begun(await self._connected(), sealed_to_wire(sealed), instance)
 
-    def _decoded(self, data: Any, reply: Any) -> Any:
+    def _decoded(self, data: Any, reply: Any, instance: int) -> Any:
         """Decode a reply; raise the error if it is a refusal."""
         try:
             decoded = from_wire(data, _or_refusal(reply))
@@ -336,6 +351,9 @@ class RemoteEndpoint:
             log.error("malformed reply: %s", error)
             raise AuricleError("malformed reply; see the caller's log") from None
         if isinstance(decoded, Refusal):
+            if decoded.code == OtherWireVersion.code:
+                self._incompatible.add(instance, decoded.message)
+                raise WorkerUnavailable(f"instance {instance:x} has another version of the wire")
             raise from_code(
                 decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
             )

@@ -8,8 +8,8 @@ messages are refused, and the time, by which old ones are. On one machine it is 
 machine started: all processes read it from the same clock, which cannot be set and continues
 while the machine is suspended. Between machines it is Unix time.
 
-Header, 25 bytes, big-endian: version u8 · sender 8s · number u32 · sent at, in milliseconds, u64 ·
-4 bytes zero.
+Header, 25 bytes, big-endian: version of the wire u8 · sender 8s · number u32 · sent at, in
+milliseconds, u64 · 4 bytes zero. It is the same in all versions of the wire.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from auricle.config.settings import CommonSettings
-from auricle.core.errors import UntrustedCaller
+from auricle.core.errors import OtherWireVersion, UntrustedCaller
 from auricle.dynamo.secrets import Secrets
+from auricle.protocol import OLDEST_WIRE, WIRE
 
 # Messages of one sender to one receiver overtake each other by fewer than these.
 _WINDOW = 4096
@@ -83,7 +84,6 @@ class ReplayGuard:
 
 
 _HEADER = struct.Struct(">B8sIQ4x")
-_VERSION = 1
 _MAC_BYTES = 16
 _START = _HEADER.size + _MAC_BYTES
 _NO_MAC = bytes(_MAC_BYTES)
@@ -120,7 +120,7 @@ class Signer:
         if self._number > _LAST_NUMBER:
             self._begin()
         sent = int(self._clock() * 1000)
-        header = _HEADER.pack(_VERSION, self._sender, self._number, sent)
+        header = _HEADER.pack(WIRE, self._sender, self._number, sent)
         self._number += 1
         mac = _NO_MAC
         if keys := self._secrets.keys:
@@ -132,25 +132,37 @@ class Verifier:
     """Opens messages to the receiver `receiver`, each once. Not thread-safe."""
 
     def __init__(
-        self, secrets: Secrets, receiver: str, clock: Callable[[], float] = machine_clock
+        self,
+        secrets: Secrets,
+        receiver: str,
+        clock: Callable[[], float] = machine_clock,
+        *,
+        any_wire: bool = False,
     ) -> None:
+        """With `any_wire` messages of all versions of the wire are accepted."""
         self._secrets = secrets
         self._receiver = receiver
         self._clock = clock
+        self._any_wire = any_wire
         self._guard = ReplayGuard(2 * LIFETIME_SECONDS)
 
     def open(self, sealed: bytes) -> bytes:
         """Return the message.
 
         Raises UntrustedCaller if it was not sealed with one of the secrets for this receiver, is
-        older than 60 s, or was opened before.
+        older than 60 s, or was opened before, and OtherWireVersion if its version is not accepted.
         """
-        if len(sealed) < _START or sealed[0] != _VERSION:
+        if len(sealed) < _START:
             raise UntrustedCaller("malformed", "the message is not sealed")
         header, message = sealed[: _HEADER.size], sealed[_START:]
         if keys := self._secrets.keys:
             self._check_mac(keys, header, sealed[_HEADER.size : _START], message)
-        _, sender, number, sent = _HEADER.unpack(header)
+        wire, sender, number, sent = _HEADER.unpack(header)
+        if not (self._any_wire or OLDEST_WIRE <= wire <= WIRE):
+            raise OtherWireVersion(
+                f"the request has version {wire} of the wire; versions {OLDEST_WIRE} to {WIRE} "
+                "are accepted here"
+            )
         now = self._clock()
         if abs(now - sent / 1000) > LIFETIME_SECONDS:
             raise UntrustedCaller("expired", "the message is too old, or clocks differ by a minute")

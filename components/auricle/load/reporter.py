@@ -11,6 +11,7 @@ from auricle.load.pools import POOLS
 from auricle.load.reports import PoolKind, WorkerLoad
 from auricle.process.draining import Drain
 from auricle.process.metrics import ComponentMetrics
+from auricle.protocol import OLDEST_WIRE, WIRE
 from auricle.protocol.diagnosis import LoadNow
 
 _FADING = 0.05  # weight of the latest step in the moving average
@@ -80,6 +81,7 @@ class LoadReporter:
             step_seconds=state.engine.step_seconds,
             draining=self._drain.started,
             held=self._drain.held,
+            wires=(OLDEST_WIRE, WIRE),
         )
         self._gauges.show(load)
         self._busy = load.busy

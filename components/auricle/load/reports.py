@@ -33,7 +33,8 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     `slots_used` is the mean number of requests in progress, of at most `slots_total`.
     `kv_usage` (0 to 1) and `step_seconds` come from vLLM. A worker that is `draining` takes no
     new segments, and stops when `held` (open segments, or leases) is zero. Requests count in
-    `failed_per_second` if they failed by the worker's fault.
+    `failed_per_second` if they failed by the worker's fault. Requests of versions `wires[0]` to
+    `wires[1]` of the wire are accepted.
     """
 
     kind: PoolKind
@@ -52,6 +53,7 @@ class WorkerLoad(msgspec.Struct, frozen=True, tag=True):
     draining: bool = False
     held: int = 0
     failed_per_second: float = 0.0
+    wires: tuple[int, int] = (1, 1)
 
 
 class DemandReport(msgspec.Struct, frozen=True):
@@ -70,6 +72,7 @@ class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
     `sessions` are open, `speaking` of them have speech in progress, and `waiting` estimates
     the clients that were refused and will retry. `chunk_seconds` is the 95th percentile of the
     time from a chunk's audio to its text. `asked` is the demand by annotation, such as `words`.
+    For `wires` see `WorkerLoad`.
     """
 
     instance: int
@@ -80,6 +83,7 @@ class ProcessorLoad(msgspec.Struct, frozen=True, tag=True):
     chunk_seconds: float
     draining: bool = False
     asked: dict[str, DemandReport] = {}
+    wires: tuple[int, int] = (1, 1)
 
 
 class StartingPools(msgspec.Struct, frozen=True, tag=True):

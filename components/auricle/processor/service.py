@@ -31,6 +31,7 @@ from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
 from auricle.processor.session.open_segment import EndedSegment
+from auricle.protocol import OLDEST_WIRE, WIRE
 from auricle.protocol.diagnosis import LoadNow
 from auricle.protocol.sessions import (
     MAX_CHUNK_MS,
@@ -194,6 +195,7 @@ class ProcessorService:
             chunk_seconds=self._load.seconds,
             draining=draining,
             asked=self._annotators.demand.take(),
+            wires=(OLDEST_WIRE, WIRE),
         )
 
     async def view(self, request: AskView) -> View:

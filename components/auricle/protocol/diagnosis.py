@@ -103,7 +103,8 @@ class Description(msgspec.Struct, frozen=True, tag=True):
     """A process's description of itself.
 
     `clock` is its wall clock, in Unix seconds. `versions` has the package versions installed when
-    the process started. `silent_part` has been silent for `silent_seconds`.
+    the process started. `silent_part` has been silent for `silent_seconds`. Requests of versions
+    `wires[0]` to `wires[1]` of the wire are accepted, and the process sends requests of the latter.
     """
 
     host: str
@@ -114,6 +115,7 @@ class Description(msgspec.Struct, frozen=True, tag=True):
     silent_part: str
     draining: bool
     parts: Parts
+    wires: tuple[int, int] = (1, 1)
 
 
 class AskProbe(msgspec.Struct, frozen=True, tag=True):

@@ -12,13 +12,14 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from auricle.core.errors import BadRequest, UntrustedCaller
+from auricle.core.errors import BadRequest, OtherWireVersion, UntrustedCaller
 from auricle.dynamo.handling import Route, handler
 from auricle.dynamo.refusals import Refusals
 from auricle.dynamo.secrets import Secrets
 from auricle.dynamo.signing import Signer, Verifier
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire, to_wire
 from auricle.process.logs import Repeats
+from auricle.protocol import WIRE
 from auricle.protocol.control import Alive, Refusal
 from auricle.protocol.recognition import EncodeReply, EncodeRequest
 
@@ -84,7 +85,7 @@ async def test_a_request_of_the_deployment_is_handled(endpoint: Endpoint) -> Non
         {"sealed": None},
         {"sealed": "text"},
         {"sealed": b""},
-        {"sealed": bytes(1000)},
+        {"sealed": bytes(40)},
         msgspec.to_builtins(REQUEST),
     ],
 )
@@ -101,6 +102,19 @@ async def test_a_request_sent_again_reaches_no_handler(endpoint: Endpoint) -> No
     assert (await endpoint.call(data)).code == UntrustedCaller.code
     assert endpoint.handled == [REQUEST]
     assert endpoint.refused("repeated") == 1
+
+
+async def test_a_request_of_another_version_is_refused_by_name_and_counted(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as newer:
+        newer.setattr("auricle.dynamo.signing.WIRE", WIRE + 1)
+        data = endpoint.sealed(encoded(REQUEST))
+    refusal = await endpoint.call(data)
+    assert refusal.code == OtherWireVersion.code
+    assert f"has version {WIRE + 1} of the wire" in refusal.message
+    assert endpoint.handled == []
+    assert endpoint.refused("wire_version") == 1
 
 
 @pytest.mark.parametrize("message", [b"", b"\xc1", encoded(EncodeReply((), 0)), b"\x81\xa1a\x01"])

@@ -14,6 +14,7 @@ from auricle.dynamo.secrets import Secrets
 from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import to_wire
 from auricle.protocol.control import Alive, AskAlive
+from tests.fakes.versions import same_version
 
 pytestmark = pytest.mark.unit
 DEADLINE = 0.5  # of the calls that get no answer
@@ -75,8 +76,9 @@ def workers() -> tuple[Network, Network, RemoteEndpoint]:
     """The called endpoint, the probed endpoint, and the caller's endpoint."""
     served, alive = Network(), Network()
     sealer = Signer(Secrets(None, ""))
-    asking = RemoteEndpoint(alive, "auricle.worker.alive", sealer)
-    return served, alive, RemoteEndpoint(served, "auricle.worker.work", sealer, asking)
+    versions = same_version()
+    asking = RemoteEndpoint(alive, "auricle.worker.alive", sealer, versions)
+    return served, alive, RemoteEndpoint(served, "auricle.worker.work", sealer, versions, asking)
 
 
 async def lost(endpoint: RemoteEndpoint, *instances: int) -> None:
@@ -135,7 +137,7 @@ async def test_dead_workers_are_not_called(workers: Workers) -> None:
     served, alive, endpoint = workers
     served.dead = alive.dead = {1, 2}
     await lost(endpoint, 1, 2)
-    with pytest.raises(WorkerUnavailable, match="no instance was running"):
+    with pytest.raises(WorkerUnavailable, match="was running for"):
         await endpoint.usable(DEADLINE)
 
 

@@ -67,14 +67,16 @@ def test_no_bit_of_a_sealed_message_may_be_changed(secrets: Secrets, clock: Cloc
     for bit in range(8 * len(sealed)):
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
-        assert refusal(opener, bytes(changed)) == ("malformed" if bit < 8 else "mac")
+        assert refusal(opener, bytes(changed)) == ("mac")
     assert opener.open(sealed) == b"tenant"
 
 
 def test_what_is_not_sealed_is_refused(secrets: Secrets, clock: Clock) -> None:
     opener = Verifier(secrets, WORKER, clock)
-    for garbage in (b"", b"\x01", bytes(41), random.Random(1).randbytes(200)):
+    for garbage in (b"", b"\x01", bytes(40)):
         assert refusal(opener, garbage) == "malformed"
+    for garbage in (bytes(41), random.Random(1).randbytes(200)):
+        assert refusal(opener, garbage) == "mac"
 
 
 def test_who_has_another_secret_or_none_is_refused(

@@ -18,7 +18,7 @@ from auricle.dynamo import Tokens
 from auricle.dynamo.secrets import Secrets
 from auricle.frontend.audio.endpointing import EndpointingOptions
 from auricle.frontend.audio.resume_state import AudioCheckpoint, EndpointerState, SavedVoiceState
-from auricle.frontend.protocols.stream.messages import Start
+from auricle.frontend.protocols.stream.messages import Start, StreamEndpointing
 from auricle.frontend.protocols.stream.refusals import (
     ResumeExpired,
     ResumeForged,
@@ -95,6 +95,28 @@ TOLD = st.builds(
 OPTIONS = st.none() | st.builds(
     EndpointingOptions, st.floats(0.1, 0.9), st.integers(0, 9), st.integers(0, 9)
 )
+
+
+class NewerEndpointing(StreamEndpointing, frozen=True):
+    further: bool = False
+
+
+class NewerStart(Start, frozen=True, tag="start"):
+    """The message of a later release, with options that an earlier one lacks."""
+
+    endpointing: StreamEndpointing = NewerEndpointing()
+    further: tuple[str, ...] = ()
+
+
+def test_a_token_is_good_at_a_frontend_with_further_options() -> None:
+    """In a rolling upgrade, and back."""
+    frontend = Frontend()
+    newer = NewerStart(sample_rate=16_000, context="Ann")
+    assert frontend.open(frontend.issue(start=START), start=newer)
+    assert frontend.open(frontend.issue(start=newer), start=START)
+    other = msgspec.structs.replace(newer, further=("x",))
+    with pytest.raises(ResumeOtherOptions):
+        frontend.open(frontend.issue(start=newer), start=other)
 
 
 @settings(max_examples=50)

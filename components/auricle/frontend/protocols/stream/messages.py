@@ -31,7 +31,11 @@ from auricle.protocol.stream import Reply, Resumable, Resume
 LOG_MEL = "log_mel"
 
 
-class StreamEndpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+# Resume tokens are bound to the encoded options. Without defaults these stay the same when a later
+# release adds an option.
+class StreamEndpointing(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """The session's endpointing; None stands for the server's default.
 
     `threshold` is a speech probability from 0 to 1. With `enabled` false all audio is decoded. With
@@ -46,7 +50,9 @@ class StreamEndpointing(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     eagerness: Annotated[str, one_of(WAITS)] | None = None
 
 
-class Start(msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True):
+class Start(
+    msgspec.Struct, frozen=True, tag="start", forbid_unknown_fields=True, omit_defaults=True
+):
     """The client's first message.
 
     `sample_rate` is in Hz. `feature_dtype` applies to the encoding `log_mel` only. With
