@@ -33,7 +33,7 @@ ANSWER_SECONDS = 60.0
 _MARK = "AURICLE_TEST_RUN"
 # Tests of the graph do not examine load: on a busy machine a single session may exceed the target,
 # which changes its cadence or another session's.
-_UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
+UNHURRIED = ("--Processor.target_chunk_ms=30000", "--Processor.admission=fixed")
 # For measurements of what users get: the values of configs/demo.yaml and the defaults.
 AS_DELIVERED = ("--Processor.target_chunk_ms=300", "--Processor.admission=learnt")
 # Any test of a graph can run with another engine, except tests of vLLM's processes.
@@ -44,6 +44,7 @@ _ENGINE = (f"--PdWorker.engine={_OTHER_ENGINE}",) if _OTHER_ENGINE else ()
 LIGHT_ENGINE = () if _OTHER_ENGINE else ("--PdWorker.engine=transformers",)
 _READY = re.compile(r'auricle ready at ([^\s"]+)')
 _LISTENING = re.compile(r'AURICLE_STATUS listening at ([^\s"]+)')
+_JOINED = re.compile("AURICLE_STATUS (ready)")
 
 
 # A component's replicas use consecutive ports, from the first one's.
@@ -147,7 +148,7 @@ def serving(
         "--Frontend.port=0",
         f"--Common.discovery_path={discovery}",
         *(f"--{name}.system_port={port}" for name, port in ports.items()),
-        *_UNHURRIED,
+        *UNHURRIED,
         *_ENGINE,
         *overrides,
     ]
@@ -170,9 +171,31 @@ def frontend_beside(
 
     Tests of a frontend alone need no graph of their own. `metric` of the workers is the graph's.
     """
+    options = ("--Frontend.port=0", *overrides)
+    with component_beside(server, "Frontend", *options, config=config) as frontend:
+        yield frontend
+
+
+@contextlib.contextmanager
+def component_beside(
+    server: Server,
+    component: str,
+    *overrides: str,
+    config: str = "configs/demo.yaml",
+    wires: tuple[int, int] | None = None,
+) -> Iterator[Server]:
+    """One more process of a running graph, with settings of its own, until the block ends.
+
+    With `wires` it accepts these versions of the wire, from the first to the second, and sends
+    requests of the second.
+    """
+    program = ["auricle"] if wires is None else ["auricle_testing.other_release", *map(str, wires)]
+    ports = server.system_ports
+    if component != "Frontend":
+        ports = ports | {component: free_port()}
+        overrides = (f"--{component}.system_port={ports[component]}", *overrides)
     command = [
-        *(sys.executable, "-m", "auricle", "component", "Frontend", "-f", config),
-        "--Frontend.port=0",
+        *(sys.executable, "-m", *program, "component", component, "-f", config),
         f"--Common.discovery_path={server.discovery}",
         *overrides,
     ]
@@ -180,9 +203,10 @@ def frontend_beside(
     with leaving_nothing() as marked:
         log: list[str] = []
         supervised = marked | {"AURICLE_SUPERVISED": "1", "PYTHONUNBUFFERED": "1"}
-        process, url, reading = _started(command, supervised, log, _LISTENING)
+        pattern = _LISTENING if component == "Frontend" else _JOINED
+        process, url, reading = _started(command, supervised, log, pattern)
         seconds = time.monotonic() - began
-        yield Server(process, url, server.discovery, server.system_ports, seconds, log, reading)
+        yield Server(process, url, server.discovery, ports, seconds, log, reading)
         _stop(process)
 
 

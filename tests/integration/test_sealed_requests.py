@@ -22,7 +22,6 @@ from auricle.dynamo.secrets import Secrets
 from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import encoded, from_wire, sealed_to_wire
 from auricle.protocol.control import AskDecisions, Decisions, Refusal
-from tests.fakes.versions import same_version
 
 pytestmark = pytest.mark.integration
 Address = tuple[str, int]
@@ -104,7 +103,7 @@ async def test_only_requests_and_events_of_the_deployment_are_taken(
     path = "auricle.planner.decisions"
     endpoint = bench.runtime._endpoint("planner", "decisions")
     with pytest.raises(UntrustedCaller):
-        await RemoteEndpoint(endpoint, path, Signer(stranger), same_version()).call(
+        await RemoteEndpoint(endpoint, path, Signer(stranger)).call(
             AskDecisions(), Decisions, bench.instance, 10
         )
     assert bench.refused("mac") == 1

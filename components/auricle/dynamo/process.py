@@ -126,8 +126,8 @@ class Runtime:
         alive = None if endpoint == _ALIVE else self.asking(component)
         called, path = self._endpoint(component, endpoint), self._path(component, endpoint)
         calls = self._local.calls if local else None
-        incompatible = self._incompatible_of(component)
-        return RemoteEndpoint(called, path, self._signer(), incompatible, alive, calls)
+        incompatible = None if endpoint == _ALIVE else self._incompatible_of(component)
+        return RemoteEndpoint(called, path, self._signer(), alive, calls, incompatible)
 
     def _incompatible_of(self, component: str) -> Incompatible:
         if component not in self._incompatible:

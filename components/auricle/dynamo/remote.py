@@ -138,20 +138,21 @@ class RemoteEndpoint:
         endpoint: Any,
         path: str,
         sealer: Signer,
-        incompatible: Incompatible,
         alive: RemoteEndpoint | None = None,
         local: LocalCalls | None = None,
+        incompatible: Incompatible | None = None,
     ) -> None:
-        """`path` is the endpoint's name; `sealer` seals the requests. `incompatible` instances are
-        not usable. `alive` is the endpoint of the same component that answers AskAlive. With
-        `local`, instances on this machine are called over their sockets."""
+        """`path` is the endpoint's name; `sealer` seals the requests. `alive` is the endpoint of
+        the same component that answers AskAlive. With `local`, instances on this machine are
+        called over their sockets. `incompatible` ones are not listed; without it, the endpoint
+        accepts requests of all versions of the wire."""
         self._endpoint = endpoint
         self._path = path
         self._sealer = sealer
         self._client: Any = None
-        self._incompatible = incompatible
         self._alive = alive
         self._local = local
+        self._incompatible = incompatible
         self._quarantine = Quarantine()
         self._suspected: dict[int, float] = {}
 
@@ -201,15 +202,15 @@ class RemoteEndpoint:
         return [] if self._client is None else list(self._client.instance_ids())
 
     async def instances(self) -> list[int]:
-        """Return the instances in discovery that accept this process's version of the wire,
-        except those whose calls failed in the last 12 s."""
-        return self._quarantine.free(await self._compatible(), time.monotonic())
+        """Return the instances in discovery, except those whose calls failed in the last 12 s."""
+        return self._quarantine.free(self._compatible(await self._connected()), time.monotonic())
 
-    async def _compatible(self) -> list[int]:
-        return self._incompatible.without((await self._connected()).instance_ids())
+    def _compatible(self, client: Any) -> list[int]:
+        instances = list(client.instance_ids())
+        return instances if self._incompatible is None else self._incompatible.without(instances)
 
     async def listed(self) -> list[int]:
-        """Return all instances in discovery, also those whose calls failed.
+        """Return the instances in discovery, also those whose calls failed.
 
         The first call of a client waits for up to 2 s for the first one, and then until no
         further one has come for half a second. Raises WorkerUnavailable if discovery cannot be
@@ -230,7 +231,7 @@ class RemoteEndpoint:
             while len(client.instance_ids()) > known:
                 known = len(client.instance_ids())
                 await asyncio.sleep(_FURTHER_SECONDS)
-        return list(client.instance_ids())
+        return self._compatible(client)
 
     async def usable(self, seconds: float, avoid: frozenset[int] = frozenset()) -> list[int]:
         """Return the instances that can be called.
@@ -263,7 +264,8 @@ class RemoteEndpoint:
         """
         if self._alive is None:
             return False
-        due = self._quarantine.to_ask(await self._compatible(), time.monotonic())
+        listed = self._compatible(await self._connected())
+        due = self._quarantine.to_ask(listed, time.monotonic())
         return any(await asyncio.gather(*(self._asked(self._alive, one) for one in due)))
 
     async def _asked(self, alive: RemoteEndpoint, instance: int) -> bool:
@@ -351,9 +353,8 @@ class RemoteEndpoint:
             log.error("malformed reply: %s", error)
             raise AuricleError("malformed reply; see the caller's log") from None
         if isinstance(decoded, Refusal):
-            if decoded.code == OtherWireVersion.code:
+            if decoded.code == OtherWireVersion.code and self._incompatible is not None:
                 self._incompatible.add(instance, decoded.message)
-                raise WorkerUnavailable(f"instance {instance:x} has another version of the wire")
             raise from_code(
                 decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
             )

@@ -41,6 +41,13 @@ _READS = (
 )
 
 
+# The components that each component calls for sessions.
+_CALLED = {
+    "frontend": ("processor",),
+    "processor": ("encode_worker", "pd_worker", *ALIGNERS, *DIARIZERS, *TRANSLATORS),
+}
+
+
 def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
     """Libraries whose version differs between processes."""
     libraries = {
@@ -54,9 +61,34 @@ def versions(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
             yield Finding(
                 f"{listed(p.name for p, _ in others)} {_verb(others, 'run')} {library} "
                 f"{listed(sorted({v for _, v in others}))}, the others {usual}.",
-                "Messages, embeddings or text may differ between versions, and nothing else "
-                "checks that they do not.",
+                "Embeddings or text may differ between versions, and nothing else checks that they "
+                "do not.",
                 f"Install {library} {usual} there too, or finish the update in progress.",
+            )
+
+
+def wires(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
+    """Processes that others do not call, because they do not accept the version of the wire."""
+    senders: dict[tuple[str, int], list[NamedProcess]] = {}
+    for process, said in processes.described():
+        sent = process.answer.component, said.wires[1]
+        senders.setdefault(sent, []).append(process)
+    for (component, wire), callers in senders.items():
+        for called in _CALLED.get(component, ()):
+            there = [(p, s.wires) for p, s in processes.described() if p.answer.component == called]
+            others = [p for p, (oldest, newest) in there if not oldest <= wire <= newest]
+            if not others:
+                continue
+            alone = len(others) == len(there)
+            yield Finding(
+                f"{listed(p.name for p in callers)} {'send' if len(callers) > 1 else 'sends'} "
+                f"version {wire} of the wire, which {listed(p.name for p in others)} "
+                f"{'do' if len(others) > 1 else 'does'} not accept.",
+                f"No other {title(called)} is there, so sessions wait and fail."
+                if alone
+                else "Between these there are no calls.",
+                "Finish the upgrade in progress, or roll it back (docs/upgrades.md).",
+                wrong=alone,
             )
 
 
@@ -532,6 +564,7 @@ _RULES = (
     untranslated,
     silent,
     versions,
+    wires,
     checkpoints,
     clocks,
     transports,

@@ -118,7 +118,9 @@ def _lines(url: str, diagnosis: Diagnosis, findings: Sequence[Finding]) -> Itera
     yield f"{url}, namespace {diagnosis.namespace}: {_census(diagnosis)}"
     for process, said in processes.described():
         versions = ", ".join(f"{name} {version}" for name, version in said.versions.items())
-        yield f"  {process.name}: {versions}{_own(said.parts.transfers)}"
+        oldest, newest = said.wires
+        wire = f"wire {newest}" if oldest == newest else f"wire {oldest} to {newest}"
+        yield f"  {process.name}: {versions}, {wire}{_own(said.parts.transfers)}"
         for owner, _, read in processes.read_by(said):
             if read.seconds is not None:
                 yield f"    reads from {owner.name}: {read.size / read.seconds / 1e9:.2f} GB/s"

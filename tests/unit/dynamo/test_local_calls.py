@@ -46,7 +46,6 @@ from auricle.protocol.control import Refusal
 from auricle.protocol.sessions import Accepted, EndAudio
 from auricle_testing.server import eventually
 from tests.fakes.doors import event_loop_policy
-from tests.fakes.versions import same_version
 
 __all__ = ["event_loop_policy"]  # uvloop, as in production: its transports behave differently
 
@@ -110,8 +109,7 @@ class Machine:
 
     def endpoint(self, name: str = "end", secrets: Secrets | None = None) -> RemoteEndpoint:
         sealer = Signer(secrets or self.secrets)
-        path, versions = f"auricle.processor.{name}", same_version("processor")
-        return RemoteEndpoint(self.plane, path, sealer, versions, None, self.calls)
+        return RemoteEndpoint(self.plane, f"auricle.processor.{name}", sealer, None, self.calls)
 
     async def end(self, request: EndAudio) -> Accepted:
         if request.session == "slow":

@@ -14,7 +14,6 @@ from auricle.dynamo.secrets import Secrets
 from auricle.dynamo.signing import Signer
 from auricle.dynamo.wire import to_wire
 from auricle.protocol.control import Alive, AskAlive
-from tests.fakes.versions import same_version
 
 pytestmark = pytest.mark.unit
 DEADLINE = 0.5  # of the calls that get no answer
@@ -76,9 +75,8 @@ def workers() -> tuple[Network, Network, RemoteEndpoint]:
     """The called endpoint, the probed endpoint, and the caller's endpoint."""
     served, alive = Network(), Network()
     sealer = Signer(Secrets(None, ""))
-    versions = same_version()
-    asking = RemoteEndpoint(alive, "auricle.worker.alive", sealer, versions)
-    return served, alive, RemoteEndpoint(served, "auricle.worker.work", sealer, versions, asking)
+    asking = RemoteEndpoint(alive, "auricle.worker.alive", sealer)
+    return served, alive, RemoteEndpoint(served, "auricle.worker.work", sealer, asking)
 
 
 async def lost(endpoint: RemoteEndpoint, *instances: int) -> None:

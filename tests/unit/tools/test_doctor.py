@@ -180,6 +180,12 @@ WRONG: dict[str, tuple[Break, str, str]] = {
         "PD worker 2 (host-a, pid 45) runs torch 2.12.1, the others 2.13.0.",
         "Install torch 2.13.0 there too",
     ),
+    "no worker that accepts the version": (
+        lambda g: [g.said(name, wires=(2, 2)) for name in ("c1", "c2")],
+        "Processor 1 (host-a, pid 41) sends version 1 of the wire, which encode worker 1 "
+        "(host-a, pid 42) and encode worker 2 (host-a, pid 43) do not accept.",
+        "docs/upgrades.md",
+    ),
     "another checkpoint": (
         lambda g: g.parts("c2", model=RunningModel("ab12" * 8, "float32")),
         "Encode worker 2 (host-a, pid 43) runs checkpoint ab12ab12ab12…; the others run "
@@ -274,6 +280,11 @@ def timed(graph: Graph, memory: str, read: TimedRead) -> None:
 
 
 NOTICES: dict[str, tuple[Break, str]] = {
+    "a worker of another version": (
+        lambda g: [g.said("c1", wires=(1, 2)), g.said("c2", wires=(2, 2))],
+        "Processor 1 (host-a, pid 41) sends version 1 of the wire, which encode worker 2 "
+        "(host-a, pid 43) does not accept.",
+    ),
     "one of several drains": (
         lambda g: g.said("c2", draining=True),
         "Encode worker 2 (host-a, pid 43) is draining.",

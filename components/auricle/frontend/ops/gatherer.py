@@ -20,6 +20,7 @@ from auricle.config.settings import CommonSettings
 from auricle.core.errors import AuricleError, RateLimited
 from auricle.dynamo import Runtime
 from auricle.load.pools import OPTIONAL_POOLS
+from auricle.protocol import WIRE
 from auricle.protocol.control import AskDecisions, Decisions
 from auricle.protocol.diagnosis import (
     AskDescription,
@@ -167,17 +168,35 @@ class ProbeTargets:
 def probe_targets(answers: Iterable[ProcessAnswer]) -> tuple[ProbeTargets, ...]:
     """Return the fewest probes that include every instance that answers and stays, at most 64.
 
-    Not every pair of workers: their number is the product of the pools.
+    Not every pair of workers: their number is the product of the pools. Processors that do not
+    accept this frontend's version of the wire take no part.
     """
-    staying: defaultdict[str, list[int]] = defaultdict(list)
-    for answer in answers:
-        if answer.description is not None and not answer.description.draining:
-            staying[answer.component].append(int(answer.instance or "0", 16))
-    pools = [staying[component] for component in _PROBED]
-    if not all(pools):
-        return ()
-    most = min(max(map(len, pools)), MAX_PROBES)
-    return tuple(ProbeTargets(*(pool[n % len(pool)] for pool in pools)) for n in range(most))
+    staying = [
+        (answer.component, int(answer.instance or "0", 16), answer.description.wires)
+        for answer in answers
+        if answer.description is not None and not answer.description.draining
+    ]
+    found: list[ProbeTargets] = []
+    processors = _accepting(WIRE, _PROBED[0], staying)
+    for sent in sorted({wires[1] for wires in processors.values()}):
+        pools = [
+            [processor for processor, wires in processors.items() if wires[1] == sent],
+            *([*_accepting(sent, component, staying)] for component in _PROBED[1:]),
+        ]
+        most = max(map(len, pools)) if all(pools) else 0
+        found += [ProbeTargets(*(pool[n % len(pool)] for pool in pools)) for n in range(most)]
+    return tuple(found[:MAX_PROBES])
+
+
+def _accepting(
+    wire: int, component: str, staying: Iterable[tuple[str, int, tuple[int, int]]]
+) -> dict[int, tuple[int, int]]:
+    """Return the instances of the component that accept this version, and their ranges."""
+    return {
+        instance: wires
+        for name, instance, wires in staying
+        if name == component and wires[0] <= wire <= wires[1]
+    }
 
 
 async def probes(endpoint: Endpoint, wanted: Sequence[ProbeTargets]) -> tuple[ProbeAnswer, ...]:

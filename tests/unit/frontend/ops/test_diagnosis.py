@@ -29,6 +29,7 @@ from auricle.frontend.transport.access.keys import new_key
 from auricle.process.draining import Drain
 from auricle.process.liveness import Liveness
 from auricle.process.transport import memory_lock_trouble, possible
+from auricle.protocol import WIRE
 from auricle.protocol.control import Alive, AskAlive
 from auricle.protocol.diagnosis import (
     AskDescription,
@@ -98,8 +99,13 @@ async def test_no_more_processes_are_asked_than_the_bound(monkeypatch: pytest.Mo
     assert found.unasked == 1
 
 
-def there(component: str, *instances: int, draining: bool = False) -> list[ProcessAnswer]:
-    said = msgspec.structs.replace(SAID, draining=draining)
+def there(
+    component: str,
+    *instances: int,
+    draining: bool = False,
+    wires: tuple[int, int] = (WIRE, WIRE),
+) -> list[ProcessAnswer]:
+    said = msgspec.structs.replace(SAID, draining=draining, wires=wires)
     return [ProcessAnswer(component, f"{i:x}", 0.0, said) for i in instances]
 
 
@@ -126,6 +132,23 @@ def test_who_leaves_or_does_not_answer_takes_part_in_none() -> None:
     ]
     assert probe_targets(answers) == (ProbeTargets(1, 23, 31),)
     assert probe_targets(there("processor", 1)) == ()
+
+
+def test_processes_take_part_with_those_that_accept_their_version() -> None:
+    newer, both = (WIRE + 1, WIRE + 1), (WIRE, WIRE + 1)
+    answers = [
+        *there("processor", 1),
+        *there("processor", 2, wires=both),
+        *there("processor", 3, wires=newer),  # not for this frontend
+        *there("encode_worker", 21),
+        *there("encode_worker", 22, wires=both),
+        *there("pd_worker", 31, wires=both),
+        *there("pd_worker", 32, wires=newer),
+    ]
+    assert probe_targets(answers) == (
+        *(ProbeTargets(1, 21, 31), ProbeTargets(1, 22, 31)),
+        *(ProbeTargets(2, 22, 31), ProbeTargets(2, 22, 32)),
+    )
 
 
 async def test_a_probe_has_its_times_or_its_fault() -> None:

@@ -33,7 +33,6 @@ from auricle.frontend.recordings.transcriber import RecordingSegment, Whole
 from auricle.protocol.control import Refusal
 from auricle.protocol.sessions import AdmitSession, Admitted, Failed
 from tests.fakes.front import START, Front, last_words
-from tests.fakes.versions import same_version
 from tests.fakes.workers import GRID, ScriptedWorkers, counting, noise, session
 
 pytestmark = pytest.mark.unit
@@ -147,7 +146,7 @@ class Broken:
 async def test_the_transports_words_stay_in_the_log(
     caplog: pytest.LogCaptureFixture, secrets: Secrets
 ) -> None:
-    endpoint = RemoteEndpoint(Broken(), "auricle.processor.admit", Signer(secrets), same_version())
+    endpoint = RemoteEndpoint(Broken(), "auricle.processor.admit", Signer(secrets))
     message = AdmitSession("tenant", "sess_1")
     with pytest.raises(WorkerUnavailable) as failed:
         await endpoint.call(message, Admitted, 1, 1.0)
