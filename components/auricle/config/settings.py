@@ -20,6 +20,7 @@ from auricle.config.workers import (
 from auricle.core.errors import SettingsError
 
 __all__ = [
+    "FORMER",
     "SECTIONS",
     "AlignEncodeWorkerSettings",
     "AlignWorkerSettings",
@@ -170,6 +171,19 @@ SECTIONS: dict[str, type[CommonSettings]] = {
     "DiarizeWorker": DiarizeWorkerSettings,
     "TranslateWorker": TranslateWorkerSettings,
     "Planner": PlannerSettings,
+}
+
+
+# Former settings, and their replacements. A setting whose meaning changes gets another name, so that
+# a configuration for the earlier meaning is refused.
+FORMER = {
+    "Frontend.join_sentences_seconds": "it has no replacement; remove it",
+    "Frontend.max_queued_seconds": "it has no replacement; remove it",
+    "Frontend.model_presets": "remove it: its names are accepted without it",
+    "Kubernetes.model_repository": "remove it: a job pulls the models that Common names",
+    "Planner.quantile": "it has no replacement; remove it",
+    "Processor.assured_sessions": "it has no replacement; remove it",
+    "TranslateWorker.targets": "set Common.translate_targets",
 }
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from auricle.config.kubernetes import KubernetesSettings
-from auricle.config.settings import SECTIONS, CommonSettings
+from auricle.config.settings import FORMER, SECTIONS, CommonSettings
 from auricle.core.errors import SettingsError
 from auricle.core.sanitize import one_line
 from auricle.launcher.options import options
@@ -219,7 +219,9 @@ def _mistakes(
         home = section if not path or path[0] in own else COMMON
         name = ".".join(path)
         key = ".".join([home, *path])
-        if problem["type"] == "extra_forbidden":
+        if key in FORMER:
+            yield Mistake(key, "former key", FORMER[key])
+        elif problem["type"] == "extra_forbidden":
             above = name.rpartition(".")[0]
             near = [option for option in known if option.rpartition(".")[0] == above]
             yield Mistake(key, "unknown key", did_you_mean(name, near or known))

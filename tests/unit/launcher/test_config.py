@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from auricle.config.settings import SECTIONS, PdWorkerSettings
+from auricle.config.settings import FORMER, SECTIONS, PdWorkerSettings
 from auricle.core.errors import SettingsError
 from auricle.launcher.config import all_settings, load_config, settings_for
 from auricle.launcher.graph import component, load_graph
@@ -75,6 +75,15 @@ def test_a_mistake_of_the_command_line_is_not_blamed_on_the_file(
     path = write(tmp_path, "Frontend: {max_sessions: 2}\n")
     with pytest.raises(SettingsError, match=said):
         settings_for("Frontend", load_config(path, [override]), str(path))
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_a_former_setting_is_refused_with_its_replacement(tmp_path: Path, former: str) -> None:
+    section, key = former.split(".")
+    path = write(tmp_path, f"{section}: {{{key}: 1}}\n")
+    with pytest.raises(SettingsError) as refused:
+        settings_for(section, load_config(path), str(path))
+    assert str(refused.value).endswith(f"my.yaml: {former}: former key; {FORMER[former]}")
 
 
 def test_mistakes_of_both_are_each_named_where_they_are(tmp_path: Path) -> None:
