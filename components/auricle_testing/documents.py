@@ -46,7 +46,10 @@ LIVE = PAGES["docs/websocket.md"]
 _NO_METRICS = {"auricle_transcripts", "auricle_testing"}
 # These codes are for other processes of a deployment or for an operator's terminal, not for
 # clients.
-_NOT_FOR_CLIENTS = {"checkpoint", "settings", "process_failed", "features_missing"}
+_NOT_FOR_CLIENTS = {
+    *("checkpoint", "settings", "process_failed", "features_missing"),
+    "other_wire_version",
+}
 
 
 def missing() -> list[str]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from prometheus_client import Info
 
 from auricle.config.settings import FrontendSettings
+from auricle.dynamo.incompatible import incompatible_gauge
 from auricle.dynamo.local.frames import LocalMetrics
 from auricle.dynamo.refusals import Refusals
 from auricle.frontend.exporters.nats import NatsBus
@@ -46,6 +47,7 @@ def exported() -> dict[str, set[str]]:
     LoadGauges("translate_worker", registry)
     PlannerMetrics(registry)
     Refusals(registry)
+    incompatible_gauge(registry)
     LocalMetrics(registry)
     names: dict[str, set[str]] = {}
     for collector in registry._collector_to_names:

@@ -174,8 +174,8 @@ SECTIONS: dict[str, type[CommonSettings]] = {
 }
 
 
-# Former settings, and their replacements. A setting whose meaning changes gets another name, so that
-# a configuration for the earlier meaning is refused.
+# Former settings, and their replacements. A setting whose meaning changes gets another name: then a
+# configuration for the earlier meaning is refused.
 FORMER = {
     "Frontend.join_sentences_seconds": "it has no replacement; remove it",
     "Frontend.max_queued_seconds": "it has no replacement; remove it",

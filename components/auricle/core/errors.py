@@ -321,8 +321,8 @@ class WorkerUnavailable(AuricleError):
             self.public_message = None
 
 
-class OtherWireVersion(WorkerUnavailable):
-    """A request in a version of the wire that its receiver does not accept; try another."""
+class OtherWireVersion(AuricleError):
+    """A request in a version of the wire that its receiver does not accept."""
 
     code = "other_wire_version"
     reason = "wire_version"

@@ -5,12 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from prometheus_client import Gauge
+from prometheus_client import CollectorRegistry, Gauge
 
+from auricle.process.metrics import ComponentMetrics
 from auricle.protocol import WIRE
 
 log = logging.getLogger(__name__)
 _MOST = 1024  # remembered; the oldest are forgotten, and found again
+
+
+def incompatible_gauge(registry: CollectorRegistry) -> Gauge:
+    """Return the number of such instances in discovery, by component."""
+    return ComponentMetrics(registry, "internal").gauge(
+        "incompatible_instances",
+        "instances without calls, as they do not accept this process's version of the wire",
+        "component",
+    )
 
 
 class Incompatible:
@@ -21,7 +31,7 @@ class Incompatible:
     """
 
     def __init__(self, component: str, gauge: Gauge) -> None:
-        """`gauge` gets the number of such instances in discovery."""
+        """`gauge` is the component's."""
         self._component = component
         self._gauge = gauge
         self._instances: dict[int, None] = {}

@@ -24,7 +24,7 @@ from auricle.dynamo.handling import (
     serve_realtime,
 )
 from auricle.dynamo.health_probes import Pulses, PulseTimes
-from auricle.dynamo.incompatible import Incompatible
+from auricle.dynamo.incompatible import Incompatible, incompatible_gauge
 from auricle.dynamo.kv_routing import KvIndex, publish_kv_events
 from auricle.dynamo.local.server import LocalPlane
 from auricle.dynamo.network import REQUEST_PLANE, call_sockets, event_sockets, set_environment
@@ -36,7 +36,7 @@ from auricle.dynamo.signing import Signer, Tokens, Verifier, clock_of
 from auricle.load.reports import ProcessorLoad, WorkerLoad
 from auricle.process.draining import Drain, until_going
 from auricle.process.liveness import Liveness, Watchdog, beat
-from auricle.process.metrics import ComponentMetrics, report_status
+from auricle.process.metrics import report_status
 from auricle.process.resources import freeze_heap
 from auricle.protocol.control import AskAlive
 from auricle.protocol.diagnosis import AskDescription
@@ -82,11 +82,7 @@ class Runtime:
         )
         self._asking: dict[str, RemoteEndpoint] = {}  # by component
         self._incompatible: dict[str, Incompatible] = {}  # by component
-        self._incompatible_listed = ComponentMetrics(registry, "internal").gauge(
-            "incompatible_instances",
-            "instances without calls, as they do not accept this process's version of the wire",
-            "component",
-        )
+        self._incompatible_gauge = incompatible_gauge(registry)
         self._local = LocalPlane(call_sockets(settings), registry)
         self._endpoints: list[Any] = []
         self._tasks = TaskOwner(self._task_died)
@@ -131,7 +127,7 @@ class Runtime:
 
     def _incompatible_of(self, component: str) -> Incompatible:
         if component not in self._incompatible:
-            gauge = self._incompatible_listed.labels(component)
+            gauge = self._incompatible_gauge.labels(component)
             self._incompatible[component] = Incompatible(component, gauge)
         return self._incompatible[component]
 

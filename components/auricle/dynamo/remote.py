@@ -353,8 +353,10 @@ class RemoteEndpoint:
             log.error("malformed reply: %s", error)
             raise AuricleError("malformed reply; see the caller's log") from None
         if isinstance(decoded, Refusal):
-            if decoded.code == OtherWireVersion.code and self._incompatible is not None:
-                self._incompatible.add(instance, decoded.message)
+            if decoded.code == OtherWireVersion.code:
+                if self._incompatible is not None:
+                    self._incompatible.add(instance, decoded.message)
+                raise WorkerUnavailable(f"instance {instance:x}: {decoded.message}")
             raise from_code(
                 decoded.code, decoded.message, decoded.keys, decoded.retry_after_seconds
             )

@@ -86,7 +86,7 @@ def wires(_diagnosis: Diagnosis, processes: Processes) -> Iterator[Finding]:
                 f"{'do' if len(others) > 1 else 'does'} not accept.",
                 f"No other {title(called)} is there, so sessions wait and fail."
                 if alone
-                else "Between these there are no calls.",
+                else "They do not call each other, so each needs processes of its own version.",
                 "Finish the upgrade in progress, or roll it back (docs/upgrades.md).",
                 wrong=alone,
             )
