@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from auricle.audio.constants import SAMPLE_RATE
 from auricle.audio.decode import Float32
 from auricle.client import Client, Final, Partial, StreamEvent, Translation
 from auricle_testing import recordings
+from auricle_testing.commands import auricle
 from auricle_testing.launcher import Launcher
 from auricle_testing.server import (
     ANSWER_SECONDS,
@@ -173,6 +175,20 @@ async def test_a_recording_is_translated(server: Server) -> None:
     words = answer.json()["text"].split()
     assert len(words) > 5 and "cocina" in words
     assert refused.status_code == 400 and "fr" in refused.text
+
+
+def test_the_command_translates_many_recordings(server: Server, tmp_path: Path) -> None:
+    names = (RECORDING, "hello")
+    done = auricle(
+        *("transcribe", *(str(recordings.path(name)) for name in names), "--url", server.url),
+        *("--translate", "es", "--format", "txt,srt", "--out", str(tmp_path)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "2 transcribed, 0 failed" in done.stderr
+    results = {path.name for path in tmp_path.iterdir()}
+    assert results == {f"{name}.es.{form}" for name in names for form in ("txt", "srt")}
+    assert "cocina" in (tmp_path / f"{RECORDING}.es.txt").read_text()
+    assert "-->" in (tmp_path / "hello.es.srt").read_text()
 
 
 @pytest.mark.parametrize("component", ["Processor", "TranslateWorker"])

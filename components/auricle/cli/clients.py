@@ -68,11 +68,12 @@ class _Formats(click.ParamType[tuple["Format", ...]]):
         "auricle transcribe talk.mp3 --report talk.html --translate es",
         "auricle transcribe interviews --speakers --format txt,srt,json --out transcripts",
         "auricle transcribe monday.wav 'calls/*.mp3' --words --format json",
+        "auricle transcribe interviews --translate es --format srt",
         "auricle transcribe --mic",
     ),
     exits={
-        INCOMPLETE: "transcribed, but a part of a file is missing, or its words or speakers; see "
-        "standard error"
+        INCOMPLETE: "transcribed, but a part of a file is missing, or its words, speakers or "
+        "translation; see standard error"
     },
 )
 @click.argument("sources", metavar="[FILE | FOLDER | PATTERN]...", nargs=-1)
@@ -117,7 +118,8 @@ class _Formats(click.ParamType[tuple["Format", ...]]):
 @click.option(
     "--translate",
     metavar="LANGUAGE",
-    help="show the text in another language: an ISO 639-1 code, such as es",
+    help="the text in another language: an ISO 639-1 code, such as es; files for results are named "
+    "after it, such as talk.es.srt",
 )
 @click.option(
     "--language",
@@ -174,7 +176,7 @@ def transcribe(
 
 
 _DEFAULT: tuple[Format, ...] = ("txt",)
-_ONE_FILE_ONLY = ("mic", "live", "report", "translate")
+_ONE_FILE_ONLY = ("mic", "live", "report")
 
 
 def _transcribe_one(
@@ -213,6 +215,8 @@ def _transcribe_batch(
     prints: bool,
 ) -> None:
     """Write the results of recordings that the server decodes."""
+    from auricle.annotation.translation.targets import is_code
+    from auricle.checkpoints.languages import target_code
     from auricle.client.batch import BatchRequest, transcribe_batch
     from auricle.client.options import TranscribeOptions
 
@@ -221,6 +225,13 @@ def _transcribe_batch(
             raise click.UsageError(
                 f"--{name} takes one FILE and one format, without --words, --speakers and --out"
             )
+    translate = options["translate"]
+    if translate is not None:
+        if options["words"] or options["speakers"]:
+            raise click.UsageError("--translate has no --words and no --speakers: give one of them")
+        if not is_code(code := target_code(translate)):
+            raise click.UsageError(f"--translate {translate} is not an ISO 639-1 code, such as es")
+        translate = code  # results are named after it
     given = TranscribeOptions(
         language=languages[0] if len(languages) == 1 else None,
         languages=languages if len(languages) > 1 else (),
@@ -228,6 +239,7 @@ def _transcribe_batch(
         words=options["words"],
         speakers=options["speakers"],
         max_speakers=options["max_speakers"],
+        translate=translate,
         on_damage=options["on_damage"],
     )
     request = BatchRequest(

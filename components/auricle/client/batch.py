@@ -69,7 +69,8 @@ async def transcribe_batch(request: BatchRequest, api_key: str | None) -> BatchR
 
     Raises BadRequest if a source does not exist, and AuricleError if no server can be used.
     """
-    outputs = output_paths(find_recordings(request.sources), request.out, request.formats)
+    found = find_recordings(request.sources)
+    outputs = output_paths(found, request.out, request.formats, request.options.get("translate"))
     repeats = request.force or request.prints
     left = [path for path in outputs if repeats or not _is_done(path, outputs[path])]
     result = BatchResult(skipped=len(outputs) - len(left))
@@ -78,10 +79,10 @@ async def transcribe_batch(request: BatchRequest, api_key: str | None) -> BatchR
     if left:
         async with given_or_own_server(request.url, console, quiet=True) as url:
             client = Client([one.strip() for one in url.split(",")], api_key=api_key)
-            found = client.transcribe_many(left, jobs=request.jobs, **request.options)
-            async with aclosing(found):
+            outcomes = client.transcribe_many(left, jobs=request.jobs, **request.options)
+            async with aclosing(outcomes):
                 with _progress(console, len(left)) as done:
-                    async for path, outcome in found:
+                    async for path, outcome in outcomes:
                         done(path.name)
                         await asyncio.to_thread(
                             _take, path, outcome, outputs[path], request, result
@@ -119,18 +120,23 @@ def find_recordings(sources: Iterable[str]) -> dict[Path, Path]:
 
 
 def output_paths(
-    recordings: dict[Path, Path], out: Path | None, formats: Sequence[Format]
+    recordings: dict[Path, Path],
+    out: Path | None,
+    formats: Sequence[Format],
+    language: str | None = None,
 ) -> dict[Path, dict[Format, Path]]:
     """Return where each recording's results are written: in `out`, or next to the recording.
 
-    Results are named after the recording, without its suffix if no other has the same name.
+    Results are named after the recording, without its suffix if no other has the same name, and
+    after the `language` of a translation.
     """
+    suffix = "" if language is None else f".{language}"
     bases = {path: path if out is None else out / below for path, below in recordings.items()}
     shared = Counter(base.with_suffix("") for base in bases.values())
     outputs: dict[Path, dict[Format, Path]] = {}
     for path, base in bases.items():
         name = base.name if shared[base.with_suffix("")] > 1 else base.stem
-        outputs[path] = {form: base.with_name(f"{name}.{form}") for form in formats}
+        outputs[path] = {form: base.with_name(f"{name}{suffix}.{form}") for form in formats}
     return outputs
 
 

@@ -14,13 +14,14 @@ import msgspec
 
 from auricle.client.connection import decoded, first_answer, http_address, http_client
 from auricle.client.options import TranscribeOptions
-from auricle.client.recordings import ANSWER_SECONDS, Transcript, sent_recording
-from auricle.core.errors import AuricleError, DeadlineExceeded, JobNotDone
+from auricle.client.recordings import ANSWER_SECONDS, TRANSLATIONS, Transcript, sent_recording
+from auricle.core.errors import AuricleError, DeadlineExceeded, JobNotDone, NoJobs
 
 if TYPE_CHECKING:
     import httpx
 
 _JOBS = "/v1/audio/jobs"
+_LATER = {"Prefer": "respond-async"}
 _CALL_SECONDS = 60.0
 
 
@@ -63,7 +64,11 @@ async def submit_recording(
 async def _submit(
     client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
 ) -> RecordingJob:
-    return decoded(url, await sent_recording(client, url, _JOBS, file, options), RecordingJob)
+    path = TRANSLATIONS if options.get("translate") else _JOBS
+    answer = await sent_recording(client, url, path, file, options, _LATER)
+    if answer.is_success and "preference-applied" not in answer.headers:
+        raise NoJobs  # without jobs, the server has translated the recording at once
+    return decoded(url, answer, RecordingJob)
 
 
 async def find_job(urls: Sequence[str], api_key: str | None, job: str) -> RecordingJob:

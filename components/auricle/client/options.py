@@ -52,9 +52,11 @@ class TranscribeOptions(TypedDict, total=False):
 
     `model` is by default the served one. Each segment is in one of `languages`. The answer has
     `words` with their times, and the text by speaker (`speakers`, at most `max_speakers`), if they
-    are requested and the server has a model for them (`Client.capabilities`). With `on_damage`
-    "keep" a recording that is damaged within is transcribed as far as it can be decoded, with
-    warnings; by default it is an error. `timeout_seconds` (an hour) is the deadline of the answer.
+    are requested and the server has a model for them (`Client.capabilities`). With `translate`, an
+    ISO 639-1 code, the text is in that language, and has neither `words` nor `speakers`. With
+    `on_damage` "keep" a recording that is damaged within is transcribed as far as it can be
+    decoded, with warnings; by default it is an error. `timeout_seconds` (an hour) is the deadline
+    of the answer.
     """
 
     model: str
@@ -64,5 +66,6 @@ class TranscribeOptions(TypedDict, total=False):
     words: bool
     speakers: bool
     max_speakers: int | None
+    translate: str | None
     on_damage: Literal["reject", "keep"]
     timeout_seconds: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import httpx
 
 ANSWER_SECONDS = 3600.0
+TRANSLATIONS = "/v1/audio/translations"
 _SHORTEST_WAIT_SECONDS = 0.5
 # These concern all recordings alike.
 _FATAL = (ServerUnreachable, Unauthorized, Forbidden)
@@ -73,7 +74,8 @@ class SpeakerText(msgspec.Struct, frozen=True):
 class Transcript(msgspec.Struct, frozen=True):
     """The text of a recording of `duration` seconds, with the language of most segments.
 
-    `words` and `speakers` are empty unless requested. `warnings` name, among others, missing audio.
+    The language of a translation is its target. `words` and `speakers` are empty unless requested.
+    `warnings` name, among others, missing audio.
     """
 
     text: str
@@ -100,12 +102,18 @@ async def transcribe_recording(
 async def _transcribe(
     client: httpx.AsyncClient, url: str, file: Path, options: TranscribeOptions
 ) -> Transcript:
-    answer = await sent_recording(client, url, "/v1/audio/transcriptions", file, options)
+    path = TRANSLATIONS if options.get("translate") else "/v1/audio/transcriptions"
+    answer = await sent_recording(client, url, path, file, options)
     return decoded(url, answer, Transcript)
 
 
 async def sent_recording(
-    client: httpx.AsyncClient, url: str, path: str, file: Path, options: TranscribeOptions
+    client: httpx.AsyncClient,
+    url: str,
+    path: str,
+    file: Path,
+    options: TranscribeOptions,
+    headers: Mapping[str, str] | None = None,
 ) -> httpx.Response:
     """Return the answer to a file that is sent to a server's `path`.
 
@@ -118,6 +126,7 @@ async def sent_recording(
                 http_address(url, path),
                 data={"model": model, "response_format": "verbose_json", **_form(options)},
                 files={"file": (file.name, opened)},
+                headers=headers,
             )
     except OSError as error:
         raise BadRequest(f"{file} cannot be read: {error.strerror}") from None
@@ -140,6 +149,8 @@ def _form(options: TranscribeOptions) -> dict[str, str | list[str]]:
         fields["speakers"] = "true"
     if (most := options.get("max_speakers")) is not None:
         fields["max_speakers"] = str(most)
+    if translate := options.get("translate"):
+        fields["to_language"] = translate
     return fields
 
 

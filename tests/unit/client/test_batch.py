@@ -24,7 +24,8 @@ from auricle.client.batch import (
 )
 from auricle.client.display import Format
 from auricle.client.recordings import Segment
-from auricle.core.errors import BadRequest, Overloaded, UndecodableAudio
+from auricle.core.errors import BadRequest, NoJobs, Overloaded, UndecodableAudio
+from auricle.frontend.recordings.annotations import Translated
 from auricle.frontend.recordings.transcriber import Recording, RecordingSegment, Whole
 from tests.fakes.front import Front
 
@@ -37,6 +38,8 @@ SPOKEN = Transcript(
 
 class Transcriber:
     """Transcribes a recording as its name, and counts how often it received each.
+
+    A translation has its language, too.
 
     Names that begin with `broken` cannot be decoded; the first `full` recordings are refused.
     """
@@ -54,7 +57,9 @@ class Transcriber:
             raise Overloaded("as many recordings as possible are being transcribed", 0.0)
         if recording.name.startswith("broken"):
             raise UndecodableAudio(f"{recording.name} cannot be opened: it is not audio")
-        yield RecordingSegment(Path(recording.name).stem, 0, 80_000, "English")
+        name = Path(recording.name).stem
+        told = Translated(f"{name} into {recording.translate}")
+        yield RecordingSegment(name, 0, 80_000, "English", translation=told)
         yield Whole(5.0)
 
 
@@ -118,6 +123,47 @@ async def test_a_recording_that_changed_is_transcribed_again(
         os.utime(path, (result.st_atime + 10, result.st_mtime + 10))
         again = await batch(front, path)
     assert (again.transcribed, again.skipped) == (1, 0)
+
+
+async def test_translations_have_results_of_their_own_beside_the_transcripts(
+    tmp_path: Path, transcriber: Transcriber
+) -> None:
+    path, _ = files(tmp_path, "a.wav", "broken.wav")
+    front = Front(translate_model="models/translator")
+    async with front.serving():
+        await batch(front, path)
+        translated = await batch(
+            front, tmp_path, formats=("txt", "srt", "json"), options={"translate": "es"}
+        )
+        again = await batch(front, path, formats=("srt",), options={"translate": "es"})
+    assert (translated.transcribed, translated.failed) == (1, 1)
+    assert (tmp_path / "a.txt").read_text() == "a\n"
+    assert (tmp_path / "a.es.txt").read_text() == "a into es\n"
+    assert "00:00:05,000\na into es\n" in (tmp_path / "a.es.srt").read_text()
+    assert json.loads((tmp_path / "a.es.json").read_text())["language"] == "spanish"
+    assert (again.transcribed, again.skipped) == (0, 1)
+
+
+async def test_a_server_without_a_translator_refuses_each_recording(
+    tmp_path: Path, transcriber: Transcriber, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = files(tmp_path, "a.wav")
+    front = Front()
+    async with front.serving():
+        result = await batch(front, path, options={"translate": "es"})
+    assert result.failed == 1
+    assert "this deployment has no translator" in capsys.readouterr().err
+    assert not (tmp_path / "a.es.txt").exists()
+
+
+async def test_a_translation_is_no_job_at_a_server_that_runs_none(
+    tmp_path: Path, transcriber: Transcriber
+) -> None:
+    (path,) = files(tmp_path, "a.wav")
+    front = Front(translate_model="models/translator")
+    async with front.serving():
+        with pytest.raises(NoJobs):
+            await Client(front.url).submit(path, translate="es")
 
 
 async def test_a_full_server_is_waited_for(tmp_path: Path, transcriber: Transcriber) -> None:
@@ -237,6 +283,8 @@ def command(*arguments: str, url: str = "http://127.0.0.1:9") -> Result:
         (["a.wav", "--format", "txt,doc"], "is not a list of different formats of txt, srt"),
         (["a.wav", "--format", "srt", "--json"], "--json and --format srt: give one of them"),
         (["a.wav", "--jobs", "0"], "0 is not in the range x>=1"),
+        (["a.wav", "--translate", "es", "--words"], "--translate has no --words and no --speakers"),
+        (["*.py", "--translate", "../es"], "--translate ../es is not an ISO 639-1 code"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(arguments: list[str], said: str) -> None:
