@@ -93,26 +93,34 @@ file: in a container, instead of samples
   hung up | session protocol | audiosocket
 
 no key: where there are keys
-  http 401 invalid_api_key | client invalid_api_key | SOCKETS
+  http 401 invalid_api_key | client invalid_api_key | stream vapi
+  1008 invalid_api_key | client invalid_api_key | realtime translations listen flux
+  1008 1008 | client invalid_api_key | assemblyai
   1008 | client invalid_api_key | twilio
   UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
   - | - | wyoming audiosocket | they have no keys, but a tenant
 
 wrong key:
-  http 401 invalid_api_key | client invalid_api_key | SOCKETS
+  http 401 invalid_api_key | client invalid_api_key | stream vapi
+  1008 invalid_api_key | client invalid_api_key | realtime translations listen flux
+  1008 1008 | client invalid_api_key | assemblyai
   1008 | client invalid_api_key | twilio
   UNAUTHENTICATED invalid_api_key | client invalid_api_key | riva kserve
   - | - | wyoming audiosocket
 
 key for recordings: of another scope
-  http 403 forbidden | client forbidden | SOCKETS
+  http 403 forbidden | client forbidden | stream vapi
+  1008 forbidden | client forbidden | realtime translations listen flux
+  1008 1008 | client forbidden | assemblyai
   1008 | client forbidden | twilio
   PERMISSION_DENIED forbidden | client forbidden | riva kserve
   closed forbidden | client forbidden | wyoming
   hung up | client forbidden | audiosocket
 
 server full: Frontend.max_sessions
-  http 503 overloaded | client overloaded | SOCKETS
+  http 503 overloaded | client overloaded | stream vapi
+  1013 overloaded | client overloaded | realtime translations listen flux
+  1013 1013 | client overloaded | assemblyai
   1013 | client overloaded | twilio
   RESOURCE_EXHAUSTED overloaded | client overloaded | riva
   OK overloaded | client overloaded | kserve
@@ -130,7 +138,10 @@ key full: max_sessions of the key; no reason to accept the handshake first
   hung up | client rate_limited | audiosocket
 
 connections of key full: Frontend.max_connections_per_key
-  http 429 rate_limited | client rate_limited | SOCKETS
+  http 429 rate_limited | client rate_limited | stream vapi
+  1013 rate_limited | client rate_limited | listen flux
+  1013 rate_limit_exceeded | client rate_limited | realtime translations
+  1013 1013 | client rate_limited | assemblyai
   1013 | client rate_limited | twilio
   RESOURCE_EXHAUSTED rate_limited | client rate_limited | riva
   OK rate_limited | client rate_limited | kserve
@@ -148,14 +159,18 @@ audio of key used: a session that runs is slowed down, and another refused
   hung up | client rate_limited | audiosocket
 
 server draining: before the client came
-  http 503 overloaded | client overloaded | SOCKETS twilio
+  http 503 overloaded | client overloaded | stream vapi twilio
+  1013 overloaded | client overloaded | realtime translations listen flux
+  1013 1013 | client overloaded | assemblyai
   UNAVAILABLE overloaded | client overloaded | riva
   UNAVAILABLE overloaded | client overloaded | kserve
   closed overloaded | client overloaded | wyoming
   hung up | client overloaded | audiosocket
 
 pool missing: no PD worker is running
-  http 503 unavailable | client unavailable | SOCKETS
+  http 503 unavailable | client unavailable | stream vapi
+  1011 unavailable | client unavailable | realtime translations listen flux
+  3005 3005 | client unavailable | assemblyai
   1011 | client unavailable | twilio
   UNAVAILABLE unavailable | client unavailable | riva
   OK unavailable | client unavailable | kserve

@@ -9,8 +9,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-import pytest
-import websockets
 from prometheus_client import CollectorRegistry
 
 from auricle.config.settings import FrontendSettings
@@ -22,7 +20,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.protocols.deepgram.live import listen_protocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle_testing.fakes import InstantDetector, Processor, SteadyPulses, admission
-from tests.fakes.front import Front
+from tests.fakes.front import Front, last_words
 from tests.fakes.place import HeldPlace
 
 AUDIO = "encoding=linear16&sample_rate=16000"
@@ -108,7 +106,7 @@ async def served(
 
 
 async def refusal(front: Front, path: str, **options: Any) -> tuple[int, dict[str, str]]:
-    with pytest.raises(websockets.InvalidStatus) as refused:
-        await front.connect(path, **options)
-    response = refused.value.response
-    return response.status_code, json.loads(response.body or b"{}")
+    """The close code of a refused client, and the error in the only message before it."""
+    async with front.connect(path, **options) as socket:
+        said, code, _ = await last_words(socket)
+    return code, json.loads(said)

@@ -153,6 +153,16 @@ class Front:
 START = json.dumps({"type": "start", "sample_rate": 16_000, "endpointing": {"enabled": False}})
 
 
+async def refused(connecting: websockets.connect) -> tuple[int, str]:
+    """The status of a refused handshake, or the close code after one, and the text before it."""
+    try:
+        async with connecting as socket:
+            said, code, _ = await last_words(socket)
+            return code, said
+    except websockets.InvalidStatus as error:
+        return error.response.status_code, (error.response.body or b"").decode()
+
+
 async def last_words(socket: websockets.ClientConnection) -> tuple[str, int, str]:
     """All text until the server closes, the close code and its reason."""
     said = ""

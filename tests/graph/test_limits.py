@@ -128,12 +128,15 @@ async def test_others_are_not(
     guarded: Guarded, who: str | None, status: int, code: str, message: str
 ) -> None:
     refused(await asyncio.to_thread(guarded.post, who), status, code, message)
-    for path in ("/v1/audio/stream", "/v1/realtime"):
-        with pytest.raises(websockets.InvalidStatus) as closed:
-            async with guarded.connect(who, path):
-                pass
-        assert closed.value.response.status_code == status
-        assert message in closed.value.response.body.decode()
+    with pytest.raises(websockets.InvalidStatus) as closed:
+        async with guarded.connect(who, "/v1/audio/stream"):
+            pass
+    assert closed.value.response.status_code == status
+    assert message in closed.value.response.body.decode()
+    async with guarded.connect(who, "/v1/realtime") as socket:
+        assert message in json.loads(await socket.recv())["error"]["message"]
+        await socket.wait_closed()
+        assert socket.close_code == 1008
 
 
 def test_a_missing_key_says_how_to_send_one(guarded: Guarded) -> None:
@@ -358,7 +361,7 @@ async def test_the_server_has_so_many_sessions(guarded: Guarded) -> None:
         for socket in opened:
             assert json.loads(await socket.recv())["type"] == "session.created"
         with pytest.raises(websockets.InvalidStatus) as refused:
-            await guarded.connect("plain", "/v1/realtime")
+            await guarded.connect("plain", "/v1/audio/stream")
         answer = refused.value.response
         assert answer.status_code == 503
         assert int(answer.headers["Retry-After"]) >= 1

@@ -63,7 +63,9 @@ def websocket_routes(
     stream, realtime = StreamProtocol(frontend, resuming), RealtimeProtocol(frontend)
     protocols = {
         "/v1/audio/stream": SocketProtocol("stream", stream.serve, stream.error, resumes=True),
-        "/v1/realtime": SocketProtocol("realtime", realtime.serve, realtime.error, SUBPROTOCOLS),
+        "/v1/realtime": SocketProtocol(
+            "realtime", realtime.serve, realtime.error, SUBPROTOCOLS, refuses_in_band=True
+        ),
         _LISTEN: listen_protocol(frontend),
         "/v2/listen": flux_protocol(frontend),
         "/v1/realtime/translations": translations_protocol(frontend),

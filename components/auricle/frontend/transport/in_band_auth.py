@@ -6,7 +6,6 @@ Telephone networks open them, and can send neither a header nor a query.
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from auricle.frontend.transport.admission import SessionAdmission, shutting_down
 from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSessions
 from auricle.frontend.transport.request_errors import error_response
-from auricle.frontend.transport.websockets import close_socket
+from auricle.frontend.transport.websockets import close_reason, close_socket
 
 log = logging.getLogger(__name__)
 _DONE, _GOING = 1000, 1012  # close codes of connections that end without an error
@@ -116,10 +115,4 @@ class InBandAuthSockets:
         except ClientDisconnected:
             log.debug("the client of %s has left", protocol.name)
         except AuricleError as error:
-            await connection.close(error.close_code, _reason(error))
-
-
-def _reason(error: AuricleError) -> str:
-    """Return a close frame's reason, the only error message that such a client receives."""
-    after = error.retry_after_seconds
-    return error.for_client + (f"; come again in {math.ceil(after)} s" if after else "")
+            await connection.close(error.close_code, close_reason(error))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import Response, WebSocket, WebSocketDisconnect
+from fastapi import WebSocket, WebSocketDisconnect
 
 from auricle.core.aio import ReusableTimeout, TimeSlice, with_timeout
 from auricle.core.errors import AuricleError, DeadlineExceeded
@@ -38,6 +39,12 @@ async def close_socket(socket: WebSocket, code: int, reason: str = "") -> None:
         await with_timeout(_CLOSE_SECONDS, socket.close(code, short), "closing")
     except (WebSocketDisconnect, RuntimeError, AuricleError):
         log.debug("the client left before the close frame was sent")
+
+
+def close_reason(error: AuricleError) -> str:
+    """Return the reason of the close frame of a refused client, with the time to retry."""
+    after = error.retry_after_seconds
+    return error.for_client + (f"; come again in {math.ceil(after)} s" if after else "")
 
 
 # Close codes of sessions that ended without an error; each error class has its own.
@@ -138,11 +145,7 @@ class ClientSocket(LiveSession):
 
     async def send(self, text: str) -> None:
         """Send a text message. Raises DeadlineExceeded if the client does not read."""
-        try:
-            sending = self._socket.send_text(text)
-            await with_timeout(self._slow_reader_seconds, sending, "reading sent data")
-        except (WebSocketDisconnect, RuntimeError):
-            raise ClientDisconnected from None
+        await _send(self._socket, text, self._slow_reader_seconds)
 
     def interrupt(self) -> None:
         """End the `receive` in progress, if any, with Interrupted."""
@@ -172,9 +175,11 @@ class SocketProtocol:
     """`serve` runs a session until it is done; `error` returns the last message of a failed one.
 
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
-    `check` raises BadRequest for a query with which a client is refused at the handshake, and
-    `denial` is the response of any refusal there. `close_code` maps the error of a failed session.
-    `sessions` counts the sessions that a query requests, for admission and limits.
+    `check` raises BadRequest for a query with which a client is refused before a session begins.
+    With `refuses_in_band` any refused client receives the error in a message: the handshake is
+    completed first, because the protocol's SDKs do not show the response to a refused one.
+    `close_code` maps the error of a failed session. `sessions` counts the sessions that a query
+    requests, for admission and limits.
     """
 
     name: str
@@ -183,7 +188,7 @@ class SocketProtocol:
     subprotocols: Sequence[str] = ()
     resumes: bool = False
     check: Callable[[str], None] = lambda _query: None
-    denial: Callable[[AuricleError], Response] = error_response
+    refuses_in_band: bool = False
     close_code: Callable[[AuricleError], int] = lambda error: error.close_code
     sessions: Callable[[str], int] = lambda _query: 1
 
@@ -206,7 +211,8 @@ class SocketSessions:
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
         """Serve one connection until it is closed. Errors of the session are sent to the client.
 
-        A client that cannot be admitted is refused at the handshake, with an HTTP status.
+        A client that cannot be admitted is refused at the handshake, with an HTTP status, or if the
+        protocol `refuses_in_band` as if its session had failed at once.
         """
         record = Record(protocol.name, address_of(socket.client))
         try:
@@ -215,7 +221,21 @@ class SocketSessions:
         except ClientDisconnected:
             log.debug("the client of %s left at its handshake", record.name)
         except AuricleError as error:
-            await socket.send_denial_response(protocol.denial(error))
+            if protocol.refuses_in_band:
+                await self._refuse(socket, protocol, error)
+            else:
+                await socket.send_denial_response(error_response(error))
+
+    async def _refuse(
+        self, socket: WebSocket, protocol: SocketProtocol, error: AuricleError
+    ) -> None:
+        try:
+            await _accept(socket, protocol)
+            await _send(socket, protocol.error(error), self._slow_reader_seconds)
+        except (ClientDisconnected, AuricleError):
+            log.debug("a refused client left before the error reached it")
+        else:
+            await close_socket(socket, protocol.close_code(error), close_reason(error))
 
     async def _admitted(self, socket: WebSocket, protocol: SocketProtocol, record: Record) -> None:
         client = self._access.client(socket.headers, "live")
@@ -254,6 +274,14 @@ async def _accept(socket: WebSocket, protocol: SocketProtocol) -> None:
     try:
         await socket.accept(accepted_subprotocol(socket.headers, protocol.subprotocols))
     except (OSError, WebSocketDisconnect, RuntimeError):  # an OSError is uvicorn's
+        raise ClientDisconnected from None
+
+
+async def _send(socket: WebSocket, text: str, slow_reader_seconds: float) -> None:
+    """Send a text message. Raises ClientDisconnected, or DeadlineExceeded for a slow reader."""
+    try:
+        await with_timeout(slow_reader_seconds, socket.send_text(text), "reading sent data")
+    except (WebSocketDisconnect, RuntimeError):
         raise ClientDisconnected from None
 
 

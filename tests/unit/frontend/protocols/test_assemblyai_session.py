@@ -154,34 +154,33 @@ async def test_a_session_that_fails_has_the_codes_that_clients_know() -> None:
     assert error["error"].startswith(reason[:40])
 
 
-async def test_what_cannot_be_served_is_refused_at_the_handshake() -> None:
+async def test_what_cannot_be_served_is_refused_before_a_session() -> None:
     front = Front(max_sessions=1)
     async with front.serving():
-        status, body = await refusal(front, f"{PATH}&redact_pii=true")
-        assert (status, body["code"]) == (400, "unsupported_value")
+        code, body = await refusal(front, f"{PATH}&redact_pii=true")
+        assert (code, body["error_code"]) == (3006, 3006)
         assert body["error"] == "redact_pii is not supported: the model transcribes verbatim"
-        status, body = await refusal(front, f"{PATH}&speech_model=other")
-        assert (status, body["code"]) == (404, "model_not_found")
+        code, body = await refusal(front, f"{PATH}&speech_model=other")
+        assert (code, body["error"]) == (
+            3006,
+            "the model 'other' does not exist; served here: demo",
+        )
         async with front.connect(PATH):
             await front.processors.opened.acquire()
-            with pytest.raises(websockets.InvalidStatus) as full:
-                await front.connect(PATH)
-            assert full.value.response.status_code == 503
-            assert full.value.response.headers["retry-after"] == "5"
+            async with front.connect(PATH) as full:
+                said, code, reason = await last_words(full)
+            assert json.loads(said)["error"] == "all 1 sessions are in use"
+            assert (code, reason) == (1013, "all 1 sessions are in use; come again in 5 s")
 
 
 async def test_a_key_is_taken_as_assemblyais_clients_send_it() -> None:
     secret, key = new_key("acme")
     front = Front([key])
     async with front.serving():
-        assert (await refusal(front, PATH))[0] == 401
+        assert (await refusal(front, PATH))[0] == 1008
         address = front.url.replace("http", "ws") + PATH
         for sent, known in ((secret, True), ("wrong", False), ("Bearer", False)):
-            connecting = websockets.connect(address, additional_headers={"Authorization": sent})
-            if known:
-                async with connecting as socket:
-                    assert json.loads(await socket.recv())["type"] == "Begin"
-            else:
-                with pytest.raises(websockets.InvalidStatus) as refused:
-                    await connecting
-                assert refused.value.response.status_code == 401
+            headers = {"Authorization": sent}
+            async with websockets.connect(address, additional_headers=headers) as socket:
+                first = json.loads(await socket.recv())
+            assert first["type"] == ("Begin" if known else "Error")

@@ -96,22 +96,22 @@ async def test_each_channel_takes_a_seat() -> None:
     """If the last channel cannot be admitted, all slots are released."""
     front = Front(max_sessions=2)
     async with front.serving():
-        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
-        assert (status, body["err_msg"]) == (503, "all 2 sessions are in use")
+        code, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
+        assert (code, body["description"]) == (1013, "all 2 sessions are in use")
         assert front.frontend.admission.open == 0
         async with front.connect(f"/v1/listen?{TWO}"):
             await front.processors.opened.acquire()
             await front.processors.opened.acquire()
             assert front.frontend.admission.open == 2
-            assert (await refusal(front, f"/v1/listen?{AUDIO}"))[0] == 503
+            assert (await refusal(front, f"/v1/listen?{AUDIO}"))[0] == 1013
 
 
 async def test_there_are_so_many_channels_at_most() -> None:
     front = Front(max_channels=2)
     async with front.serving():
-        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
-        assert status == 400
-        assert body["err_msg"].endswith("it must be a whole number from 1 to 2")
+        code, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=3&multichannel=true")
+        assert code == 1008
+        assert body["description"].endswith("it must be a whole number from 1 to 2")
 
 
 async def test_channels_count_as_sessions_of_a_key() -> None:
@@ -126,15 +126,15 @@ async def test_channels_count_as_sessions_of_a_key() -> None:
 # ── at the door ─────────────────────────────────────────────────────────────
 
 
-async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> None:
+async def test_options_that_cannot_be_served_are_refused_before_a_session() -> None:
     front = Front()
     async with front.serving():
-        status, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=2")
-        assert status == 400
-        assert body["err_code"] == "unsupported_value"
-        assert body["err_msg"].startswith("channels=2 needs multichannel=true")
-        status, body = await refusal(front, f"/v1/listen?{AUDIO}&model=nova-9")
-        assert (status, body["err_code"]) == (404, "model_not_found")
+        code, body = await refusal(front, f"/v1/listen?{AUDIO}&channels=2")
+        assert code == 1008
+        assert body["code"] == "unsupported_value"
+        assert body["description"].startswith("channels=2 needs multichannel=true")
+        code, body = await refusal(front, f"/v1/listen?{AUDIO}&model=nova-9")
+        assert (code, body["code"]) == (1008, "model_not_found")
 
 
 async def test_a_key_is_taken_as_deepgrams_clients_send_it() -> None:
@@ -142,8 +142,8 @@ async def test_a_key_is_taken_as_deepgrams_clients_send_it() -> None:
     front = Front([key])
     path = f"/v1/listen?{AUDIO}"
     async with front.serving():
-        assert (await refusal(front, path))[0] == 401
-        assert (await refusal(front, path, subprotocols=["token", "wrong"]))[0] == 401
+        assert (await refusal(front, path))[0] == 1008
+        assert (await refusal(front, path, subprotocols=["token", "wrong"]))[0] == 1008
         token = {"Authorization": f"Token {secret}"}
         address = front.url.replace("http", "ws") + path
         async with websockets.connect(address, additional_headers=token):

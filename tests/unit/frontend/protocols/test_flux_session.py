@@ -110,15 +110,16 @@ async def test_a_session_that_fails_says_why_in_a_message_of_its_row() -> None:
     assert reason.startswith(error["description"][:40])
 
 
-async def test_options_that_cannot_be_served_are_refused_at_the_handshake() -> None:
+async def test_options_that_cannot_be_served_are_refused_before_a_session() -> None:
     front = Front()
     async with front.serving():
-        status, body = await refusal(front, f"/v2/listen?{AUDIO}&eot_threshold=7")
-        assert (status, body["err_code"]) == (400, "unsupported_value")
-        assert body["err_msg"] == (
+        code, body = await refusal(front, f"/v2/listen?{AUDIO}&eot_threshold=7")
+        assert (code, body["code"]) == (1008, "unsupported_value")
+        assert body["description"] == (
             "eot_threshold '7' cannot be used: it must be a number from 0.5 to 1"
         )
-        assert (await refusal(front, f"/v2/listen?{AUDIO}&model=flux-x"))[0] == 404
+        _, body = await refusal(front, f"/v2/listen?{AUDIO}&model=flux-x")
+        assert body["code"] == "model_not_found"
 
 
 @pytest.mark.parametrize(

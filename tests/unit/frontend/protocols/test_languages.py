@@ -126,16 +126,21 @@ async def test_a_language_that_the_model_lacks_is_refused_before_audio_comes() -
     [
         ("/v1/listen?encoding=linear16&sample_rate=16000&language=de", "language"),
         ("/v3/ws?sample_rate=16000&language_code=de", "language_code"),
-        ("/v1/vapi?language=de", "language"),
     ],
 )
-async def test_a_language_that_the_model_lacks_is_refused_at_the_handshake(
+async def test_a_language_that_the_model_lacks_is_refused_before_the_session(
     path: str, field: str
 ) -> None:
     front = Front()
+    async with asyncio.timeout(60), front.serving(), front.connect(path) as socket:
+        assert f"{field} {REFUSED}" in str(await socket.recv())
+
+
+async def test_a_language_that_the_model_lacks_is_refused_at_vapis_handshake() -> None:
+    front = Front()
     async with asyncio.timeout(60), front.serving():
         with pytest.raises(websockets.InvalidStatus) as refused:
-            async with front.connect(path):
+            async with front.connect("/v1/vapi?language=de"):
                 pass
     assert refused.value.response.status_code == 400
-    assert f"{field} {REFUSED}" in refused.value.response.body.decode()
+    assert f"language {REFUSED}" in refused.value.response.body.decode()

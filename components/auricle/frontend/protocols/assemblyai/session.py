@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from starlette.responses import JSONResponse, Response
 
 from auricle.checkpoints.languages import language_code
 from auricle.core.errors import (
@@ -25,7 +24,6 @@ from auricle.frontend.protocols.assemblyai.options import StreamingOptions, pars
 from auricle.frontend.session.adapter import Reply, decoded, encode
 from auricle.frontend.session.turns import Cause, Turn, TurnEvent, Turns, TurnSegment
 from auricle.frontend.session.websocket_session import ClientCommand, Summary, WebSocketSession
-from auricle.frontend.transport.request_errors import error_headers
 from auricle.frontend.transport.websockets import ClientSocket, SocketProtocol
 
 _WORD = re.compile(r"\S+")
@@ -255,11 +253,6 @@ def error_message(error: AuricleError) -> Reply:
     return {"type": "Error", "error_code": close_code(error), "error": error.for_client}
 
 
-def denial(error: AuricleError) -> Response:
-    body = {"error": error.for_client, "code": error.code}
-    return JSONResponse(body, error.http_status, error_headers(error))
-
-
 def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
     def options_of(query: str) -> StreamingOptions:
         silence_ms = frontend.settings.min_silence_ms
@@ -286,7 +279,7 @@ def assemblyai_protocol(frontend: Frontend) -> SocketProtocol:
         serve,
         lambda error: encode(error_message(error)),
         check=check,
-        denial=denial,
+        refuses_in_band=True,
         close_code=close_code,
     )
 

@@ -14,7 +14,7 @@ from msgspec import Meta, field
 from auricle.core.errors import AuricleError, UnsupportedValue
 from auricle.frontend.frontend import Frontend
 from auricle.frontend.protocols.deepgram.live import SUBPROTOCOLS
-from auricle.frontend.protocols.deepgram.messages import CloseStream, KeepAlive, NoAudio, denial
+from auricle.frontend.protocols.deepgram.messages import CloseStream, KeepAlive, NoAudio
 from auricle.frontend.protocols.deepgram.options import (
     REFUSED,
     REPEATED,
@@ -259,7 +259,7 @@ def flux_protocol(frontend: Frontend) -> SocketProtocol:
         lambda error: encode(fatal(error, numbers.get(error, 0))),
         SUBPROTOCOLS,
         check=check,
-        denial=denial,
+        refuses_in_band=True,
     )
 
 

@@ -208,7 +208,7 @@ def listen_protocol(frontend: Frontend) -> SocketProtocol:
         lambda error: encode(messages.error_message(error)),
         SUBPROTOCOLS,
         check=check,
-        denial=messages.denial,
+        refuses_in_band=True,
         sessions=lambda query: options_of(query).channels,
     )
 

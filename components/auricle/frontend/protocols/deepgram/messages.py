@@ -204,6 +204,6 @@ def schema_error(error: ProtocolError, text: str) -> Reply:
     }
 
 
-def denial(error: AuricleError, request: str = "") -> Response:
+def denial(error: AuricleError, request: str) -> Response:
     body = {"err_code": error.code, "err_msg": error.for_client, "request_id": request}
     return JSONResponse(body, error.http_status, error_headers(error))

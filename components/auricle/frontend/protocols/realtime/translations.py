@@ -200,7 +200,12 @@ def translations_protocol(frontend: Frontend) -> SocketProtocol:
         await _Session(frontend, socket).run()
 
     return SocketProtocol(
-        *("translations", serve, RealtimeProtocol.error, SUBPROTOCOLS), check=check
+        "translations",
+        serve,
+        RealtimeProtocol.error,
+        SUBPROTOCOLS,
+        check=check,
+        refuses_in_band=True,
     )
 
 
