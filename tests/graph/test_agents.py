@@ -134,6 +134,39 @@ async def test_an_agent_whose_connection_is_cut_hears_the_next_turn(
     assert texts(told)[-1].endswith("friday")
 
 
+async def test_the_voice_agent_of_the_examples_answers_its_caller(
+    url: str, spoken: list[Path], tmp_path: Path
+) -> None:
+    answer = tmp_path / "agent.wav"
+    agent = await asyncio.create_subprocess_exec(
+        *(str(PYTHON), str(ROOT / "examples/voice_agent.py"), str(spoken[0])),
+        *("--url", url, "--out", str(answer)),
+        stdout=PIPE,
+        stderr=DEVNULL,
+    )
+    async with asyncio.timeout(SECONDS):
+        told, _ = await agent.communicate()
+    assert agent.returncode == 0
+    heard = recordings.words(SAID[0])
+    assert told.decode().splitlines() == [f"caller: {heard}", f"agent: You said: {heard}."]
+    samples, rate = soundfile.read(answer)
+    assert len(samples) > rate and abs(samples).max() > 0.1
+
+
+async def test_the_voice_agent_of_the_examples_reports_a_server_that_is_not_there(
+    spoken: list[Path],
+) -> None:
+    agent = await asyncio.create_subprocess_exec(
+        *(str(PYTHON), str(ROOT / "examples/voice_agent.py"), str(spoken[0])),
+        *("--url", "http://127.0.0.1:9"),
+        stderr=PIPE,
+    )
+    async with asyncio.timeout(SECONDS):
+        _, said = await agent.communicate()
+    assert agent.returncode == 1
+    assert "Error connecting to OpenAI Realtime STT" in said.decode().splitlines()[-1]
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 async def test_javascript_clients_that_check_every_field_understand_each_answer(
     url: str, spoken: list[Path], tmp_path: Path
