@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -84,6 +85,20 @@ class Command(click.Command):
         super().__init__(*arguments, **options)
         self.examples = tuple(examples)
         self.exits = {**EXITS, **(exits or {})}
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; where only the client is installed, others end with one line."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if find_spec("dynamo") is not None:
+                raise
+            click.echo(
+                f"auricle: only the client is installed here; `auricle {self.name}` needs the "
+                f"packages of a server, such as {error.name}",
+                err=True,
+            )
+            sys.exit(FAILED)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete settings and options, as both begin with dashes."""

@@ -8,17 +8,18 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from rich.console import Console
 
 from auricle.checkpoints.download.store import find
 from auricle.client.client import DEFAULT_URL
+from auricle.client.errors import ServerUnreachable
 from auricle.core.errors import AuricleError
-from auricle.launcher.config import load_config
-from auricle.launcher.serve import serve
-from auricle.launcher.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from auricle.launcher.supervisor import Supervisor
 
 DEFAULT_GRAPH = "graphs.e_pd:Frontend"
 ORDINARY_SPEECH = Path("configs/whisper.yaml")
@@ -60,6 +61,8 @@ async def own_server(
     pulled, otherwise the bundled one. If vLLM is not installed, PD workers run transformers'
     engine. The console shows both choices. Raises AuricleError if it does not become ready.
     """
+    from auricle.launcher.serve import serve
+
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     supervisors: list[Supervisor] = []
     if config is None:
@@ -94,6 +97,8 @@ async def own_server(
 
 def _config(console: Console) -> Path:
     """Return the configuration of the best pulled model; print a hint if it is the bundled one."""
+    from auricle.launcher.config import load_config
+
     name = load_config(ORDINARY_SPEECH)["Common"]["model"]
     if find(name) is not None:
         return ORDINARY_SPEECH
@@ -109,11 +114,19 @@ def _config(console: Console) -> Path:
 async def given_or_own_server(
     url: str | None, console: Console, *, quiet: bool
 ) -> AsyncGenerator[str, None]:
-    """Yield the URL of the given server, the one at the default address, or a new one."""
+    """Yield the URL of the given server, the one at the default address, or a new one.
+
+    Raises ServerUnreachable where only the client is installed and no server is given or running.
+    """
     if url is not None:
         yield url
     elif await is_auricle(DEFAULT_URL):
         yield DEFAULT_URL
+    elif find_spec("dynamo") is None:
+        raise ServerUnreachable(
+            f"no auricle server at {DEFAULT_URL}, and only the client is installed here; name a "
+            "server with --url or AURICLE_URL"
+        )
     else:
         async with own_server(console, quiet=quiet) as own:
             yield own.url
