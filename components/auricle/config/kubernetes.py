@@ -35,6 +35,9 @@ class KubernetesSettings(BaseModel):
         description="image of all pods, built with deploy/docker/Dockerfile; by default "
         "auricle:gpu, or auricle:cpu if EncodeWorker.device is cpu",
     )
+    image_pull_secrets: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        (), description="secrets with which the nodes pull the image; of all pods"
+    )
     dynamo_version: str = Field("1.6.1", description="version of Dynamo in the image")
     platform_namespace: str = Field(
         "dynamo-system", description="namespace of the Dynamo platform and NATS"
@@ -51,6 +54,9 @@ class KubernetesSettings(BaseModel):
         "auricle-models",
         description="volume claim of the checkpoints, mounted at /models; a job pulls checkpoints "
         "that are set by name",
+    )
+    model_claim_exists: bool = Field(
+        False, description="the claim exists already: the manifests neither create nor delete it"
     )
     model_claim_size: str = Field("20Gi", description="size of that claim")
     storage_class: str = Field(

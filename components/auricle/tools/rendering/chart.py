@@ -148,7 +148,14 @@ def schema(configurations: Iterable[str]) -> dict[str, Any]:
                 "settings": _object(settings),
                 "autoscaler": {"enum": ["planner", "hpa", "keda"]},
                 "replicaBounds": {"type": "boolean"},
-                "models": _object({"claim": text, "size": text, "storageClass": text}),
+                "models": _object(
+                    {
+                        "claim": text,
+                        "existing": {"type": "boolean"},
+                        "size": text,
+                        "storageClass": text,
+                    }
+                ),
                 "secrets": _object({"internal": text, "apiKeys": text, "hubToken": text}),
                 "platformNamespace": text,
                 "monitoring": _object({"enabled": {"type": "boolean"}, "namespace": text}),

@@ -73,6 +73,7 @@ def pod(target: Target, component: str) -> Manifest:
         "securityContext": pod_security(),
         "containers": [_main(target, component)],
         "volumes": _volumes(target, component),
+        **pull_secrets(target),
     }
     if component == "Planner":
         spec["serviceAccountName"] = f"{cluster.name}-planner"
@@ -88,6 +89,12 @@ def pod(target: Target, component: str) -> Manifest:
     files = sha256("".join(target.files.values()).encode()).hexdigest()
     metadata = {"labels": labels(cluster.name, component), "annotations": {FILES: files}}
     return {"metadata": metadata, "spec": spec}
+
+
+def pull_secrets(target: Target) -> Manifest:
+    """Return the field of a pod with the secrets for its image, if there are any."""
+    names = target.cluster.image_pull_secrets
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}
 
 
 def _toleration(taint: str) -> Manifest:

@@ -9,6 +9,7 @@ from auricle.tools.rendering.pods import (
     container_security,
     disk,
     pod_security,
+    pull_secrets,
     scratch,
 )
 from auricle.tools.rendering.target import (
@@ -41,7 +42,7 @@ def config_map(target: Target) -> Manifest:
 def model_cache(target: Target) -> list[Manifest]:
     """Return a volume claim for checkpoints and, for those with a name, a job that pulls them.
 
-    Nothing if the image has the only model.
+    No claim if it exists already, and nothing if the image has the only model.
     """
     cluster = target.cluster
     if not target.uses_claim:
@@ -55,7 +56,8 @@ def model_cache(target: Target) -> list[Manifest]:
     claim = manifest(cluster, "PersistentVolumeClaim", "", spec=spec)
     claim["metadata"]["name"] = cluster.model_claim
     names = named_models(target.settings["Frontend"])
-    return [claim, _download(target, names)] if names else [claim]
+    claims = [] if cluster.model_claim_exists else [claim]
+    return [*claims, _download(target, names)] if names else claims
 
 
 _JOB_SECONDS = 600
@@ -88,6 +90,7 @@ def _download(target: Target, names: list[str]) -> Manifest:
             "automountServiceAccountToken": False,
             "securityContext": pod_security(),
             "containers": [container],
+            **pull_secrets(target),
             "volumes": [
                 {
                     "name": "models",

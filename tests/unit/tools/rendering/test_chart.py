@@ -24,6 +24,7 @@ Manifests = dict[tuple[str, str], dict[str, Any]]
 USUAL = ("--Frontend.grpc_port=50051", "--Kubernetes.name=speech", "--Kubernetes.namespace=voice")
 ALL_OVERRIDES = (
     "--Kubernetes.image=registry/auricle:1",
+    "--Kubernetes.image_pull_secrets=[registry]",
     "--Kubernetes.api_keys_secret=our-keys",
     "--Kubernetes.internal_secret=our-secret",
     "--Kubernetes.hub_token_secret=our-token",
@@ -48,6 +49,7 @@ ON_GPUS = ("EncodeWorker", "PdWorker")
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 ALL_VALUES: dict[str, Any] = {
     "image": "registry/auricle:1",
+    "imagePullSecrets": [{"name": "registry"}],
     "secrets": {"apiKeys": "our-keys", "internal": "our-secret", "hubToken": "our-token"},
     "models": {"claim": "our-models", "size": "90Gi", "storageClass": "files"},
     "platformNamespace": "dynamo",
@@ -91,6 +93,8 @@ def comparable(documents: Iterator[dict[str, Any]]) -> Manifests:
             for section in settings.values():
                 section.pop("replicas", None)  # pods do not read it
             one["data"]["config.yaml"] = settings
+        if one["kind"] == "PersistentVolumeClaim":
+            one["metadata"].pop("annotations", None)  # Helm's own
         if one["kind"] == "DynamoGraphDeployment":
             for part in one["spec"]["components"]:
                 part["podTemplate"]["metadata"]["annotations"].pop("files-sha256")
@@ -129,6 +133,34 @@ def test_values_change_what_overrides_change(chart: helm.Chart, tmp_path: Path) 
     expected = rendered(tmp_path, "h100-0.6b", *ALL_OVERRIDES, folders=folders)
     assert {kind for kind, _ in expected} > {"Ingress", "HTTPRoute", "PrometheusRule", "PodMonitor"}
     assert templated(chart, "h100-0.6b", **ALL_VALUES) == expected
+
+
+def test_an_existing_claim_is_used_and_not_created(chart: helm.Chart, tmp_path: Path) -> None:
+    override = "--Kubernetes.model_claim_exists=true"
+    expected = rendered(tmp_path, "h100-0.6b", override, "--Kubernetes.model_claim=our-models")
+    assert ("PersistentVolumeClaim", "our-models") not in expected
+    assert ("Job", "speech-model-download") in expected
+    models = {"claim": "our-models", "existing": True}
+    assert templated(chart, "h100-0.6b", models=models) == expected
+
+
+def test_uninstalling_keeps_the_checkpoints(chart: helm.Chart) -> None:
+    values = {"configuration": "h100-0.6b"}
+    text = "\n---\n".join(chart.render(values, name="speech", namespace="voice").values())
+    kept = {
+        one["kind"]
+        for one in yaml.safe_load_all(text)
+        if one and "helm.sh/resource-policy" in one["metadata"].get("annotations", {})
+    }
+    assert kept == {"PersistentVolumeClaim"}
+
+
+def test_all_pods_pull_the_image_with_the_secrets(tmp_path: Path) -> None:
+    found = rendered(tmp_path, "h100-0.6b", "--Kubernetes.image_pull_secrets=[registry, other]")
+    parts = found["DynamoGraphDeployment", "speech"]["spec"]["components"]
+    pods = [part["podTemplate"]["spec"] for part in parts]
+    pods.append(found["Job", "speech-model-download"]["spec"]["template"]["spec"])
+    assert all(pod["imagePullSecrets"] == [{"name": "registry"}, {"name": "other"}] for pod in pods)
 
 
 @pytest.mark.parametrize("autoscaler", ["hpa", "keda"])
