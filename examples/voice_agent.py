@@ -1,4 +1,4 @@
-"""A voice agent: Pipecat's pipeline with auricle for its ears and espeak-ng for its voice.
+"""A voice agent: Pipecat's pipeline with auricle as recognizer and espeak-ng as synthesizer.
 
     pip install 'pipecat-ai[openai]==1.14.0' espeakng-loader
     python examples/voice_agent.py RECORDING.wav... [--url http://127.0.0.1:8080] [--out agent.wav]
@@ -53,7 +53,7 @@ ANSWER_SECONDS = 120.0
 
 
 class Replies(FrameProcessor):
-    """Stands for a language model: says what it has heard."""
+    """Takes the place of a language model: repeats the words of the caller."""
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         """Answer the last message of the conversation; pass all other frames on."""
@@ -204,7 +204,7 @@ async def main(recordings: list[Path], url: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="A voice agent that hears with auricle.")
+    parser = argparse.ArgumentParser(description="A voice agent with auricle as recognizer.")
     parser.add_argument("recordings", nargs="+", type=Path)
     parser.add_argument("--url", default="http://127.0.0.1:8080")
     parser.add_argument("--out", type=Path, default=Path("agent.wav"))

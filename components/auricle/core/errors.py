@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from auricle.core.sanitize import quoted
@@ -328,6 +328,14 @@ class OtherWireVersion(AuricleError):
     reason = "wire_version"
 
 
+class PoolMissing(WorkerUnavailable):
+    """No worker of these `pools` is running, which a request needs."""
+
+    def __init__(self, message: str, pools: Sequence[str]) -> None:
+        super().__init__(message, for_clients=True)
+        self.pools = frozenset(pools)
+
+
 class ProcessFailed(AuricleError):
     """A part of this process has ended or hangs, so that the process must be restarted."""
 
@@ -377,6 +385,6 @@ def classes_by_code() -> dict[str, type[AuricleError]]:
     waiting = [AuricleError]
     while waiting:
         kind = waiting.pop()
-        found[kind.code] = kind
+        found.setdefault(kind.code, kind)  # a subclass may share its base's code
         waiting += kind.__subclasses__()
     return found

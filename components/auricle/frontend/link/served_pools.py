@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol
 
-from auricle.core.errors import AuricleError, WorkerUnavailable
+from auricle.core.errors import AuricleError, PoolMissing
 from auricle.load.pools import SizedPool
 
 _LOOK_SECONDS = 1.0
@@ -83,16 +83,15 @@ class ServedPools:
         )
 
     def check(self, annotation: str = "") -> None:
-        """Raise WorkerUnavailable, naming them, if pools that this annotation needs are missing.
+        """Raise PoolMissing, naming them, if pools that this annotation needs are missing.
 
         Without `annotation` these are the pools that all sessions need.
         """
         gone = [pool.kind for pool in self._missing() if pool.annotation == annotation]
         if gone:
             needs = f", which {annotation} need" if annotation else ""
-            raise WorkerUnavailable(
-                f"no {' and no '.join(gone)} of this server is running{needs}; try again",
-                for_clients=True,
+            raise PoolMissing(
+                f"no {' and no '.join(gone)} of this server is running{needs}; try again", gone
             )
 
     def _missing(self) -> list[SizedPool]:

@@ -163,6 +163,15 @@ def test_owners_that_must_wait_are_passed_over(stores: Stores) -> None:
     assert store.claim({"limited"}) is None
 
 
+def test_jobs_that_must_wait_are_passed_over(stores: Stores) -> None:
+    store = stores.open()
+    first = stores.added(store, "acme")
+    stores.added(store, "acme")
+    job = store.claim(jobs={first.id})
+    assert job is not None and job.id != first.id
+    assert store.claim(jobs={first.id}) is None
+
+
 # ── frontends that die ──────────────────────────────────────────────────────
 
 

@@ -494,6 +494,21 @@ async def test_a_job_waits_without_an_attempt_while_a_pool_is_missing(folder: Pa
     assert (done["status"], done["attempts"]) == ("done", 1)
 
 
+async def test_a_job_waits_for_an_optional_pool_and_others_overtake_it(folder: Path) -> None:
+    server = Server(folder, speaker_model="models/speakers")
+    pools = server.admission.pools = Pools()
+    await pools.looked()
+    await pools.empty("diarize_worker")
+    async with server.serving() as client:
+        told = await submitted(client, response_format="verbose_json", speakers="true")
+        await ended(client, await submitted(client))
+        document = (await client.get(f"{JOBS}/{told}")).json()
+        assert (document["status"], document["attempts"]) == ("queued", 0)
+        pools.listings["diarize_worker"].instances.append(1)
+        done = await ended(client, told)
+    assert (done["status"], done["attempts"]) == ("done", 1)
+
+
 async def test_a_draining_frontend_takes_no_job(folder: Path) -> None:
     server = Server(folder)
     async with server.serving() as client:

@@ -18,6 +18,7 @@ from auricle.core.aio import cancelled, in_thread
 from auricle.core.errors import (
     AuricleError,
     Overloaded,
+    PoolMissing,
     RateLimited,
     StorageFull,
     TooLarge,
@@ -50,7 +51,7 @@ _MAX_ANSWER_BYTES = 64 << 20
 # An upload cannot take longer than its deadline; this much more for a process that hangs.
 _SWEEP_MARGIN_SECONDS = 3600.0
 # The recording was not tried.
-_NO_ATTEMPT = (RateLimited, Overloaded, StorageFull)
+_NO_ATTEMPT = (RateLimited, Overloaded, StorageFull, PoolMissing)
 
 
 class _Body:
@@ -108,7 +109,8 @@ class JobRunner:
     """Runs jobs on the frontend's event loop, until the frontend drains.
 
     At most `max_running_jobs` at a time, of one owner at most all but one. A job waits, without
-    a place, while its tenant has reached a limit or the server is full.
+    a place, while its tenant has reached a limit, the server is full, or a pool that it needs is
+    missing.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class JobRunner:
         self._running: dict[str, _Running] = {}  # by lease
         self._seen: dict[JobLease, float] = {}  # since when
         self._paused: dict[str, float] = {}  # owners, until
+        self._without: dict[str, frozenset[str]] = {}  # jobs, and the pools that they lacked
         self._all_paused_until = self._beat_at = self._expire_at = self._sweep_at = 0.0
 
     async def run(self) -> None:
@@ -204,9 +207,13 @@ class JobRunner:
             if self._admission.pools.awaited:
                 return  # an attempt would be refused, and count
             self._paused = {owner: until for owner, until in self._paused.items() if until > now}
+            missing = {*self._admission.pools.missing}
+            self._without = {job: pools for job, pools in self._without.items() if pools & missing}
             held = Counter(one.job.owner for one in self._running.values())
             full = {owner for owner, number in held.items() if number >= self._most_of_one}
-            job = await self._queue.call(self._store.claim, {*self._paused, *full})
+            job = await self._queue.call(
+                self._store.claim, {*self._paused, *full}, {*self._without}
+            )
             if job is None:
                 return
             # No address: otherwise each refused attempt is logged as a refused client.
@@ -253,6 +260,10 @@ class JobRunner:
 
     def _runs_again(self, job: StoredJob, error: AuricleError) -> bool:
         """Whether a job that met this error waits for another attempt, as a client would."""
+        if isinstance(error, PoolMissing):
+            log.info("job %s waits: %s", job.id, error)
+            self._without[job.id] = error.pools
+            return True
         until = self._clock() + max(error.retry_after_seconds, _SHORTEST_PAUSE_SECONDS)
         if isinstance(error, RateLimited):
             self._paused[job.owner] = until

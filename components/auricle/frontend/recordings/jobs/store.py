@@ -82,7 +82,8 @@ COMMIT;
 _NEXT = """
 SELECT waiting.seq FROM
     (SELECT owner, min(seq) AS seq FROM jobs WHERE state = 'queued'
-        AND owner NOT IN (SELECT value FROM json_each(?)) GROUP BY owner) AS waiting
+        AND owner NOT IN (SELECT value FROM json_each(?))
+        AND id NOT IN (SELECT value FROM json_each(?)) GROUP BY owner) AS waiting
     LEFT JOIN turns USING (owner)
     LEFT JOIN (SELECT owner, count(*) AS running FROM jobs WHERE state = 'running' GROUP BY owner)
         USING (owner)
@@ -300,13 +301,16 @@ class JobStore:
 
     # Running.
 
-    def claim(self, without: Collection[str] = ()) -> StoredJob | None:
-        """Return the next job, which is running from now on; of no owner in `without`."""
-        passed_over = msgspec.json.encode(list(without)).decode()
+    def claim(self, owners: Collection[str] = (), jobs: Collection[str] = ()) -> StoredJob | None:
+        """Return the next job, which is running from now on.
+
+        Those of `owners`, and `jobs` by their ids, are passed over.
+        """
+        passed_over = [msgspec.json.encode(list(some)).decode() for some in (owners, jobs)]
         if not self._any_queued():  # without taking the write lock at each call
             return None
         with self._changing():
-            found = self._db.execute(_NEXT, (passed_over,)).fetchone()
+            found = self._db.execute(_NEXT, passed_over).fetchone()
             if found is None:
                 return None
             lease = secrets.token_hex(8)
