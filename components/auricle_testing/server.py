@@ -171,8 +171,7 @@ def frontend_beside(
 
     Tests of a frontend alone need no graph of their own. `metric` of the workers is the graph's.
     """
-    options = ("--Frontend.port=0", *overrides)
-    with component_beside(server, "Frontend", *options, config=config) as frontend:
+    with component_beside(server, "Frontend", *overrides, config=config) as frontend:
         yield frontend
 
 
@@ -191,7 +190,9 @@ def component_beside(
     """
     program = ["auricle"] if wires is None else ["auricle_testing.other_release", *map(str, wires)]
     ports = server.system_ports
-    if component != "Frontend":
+    if component == "Frontend":
+        overrides = ("--Frontend.port=0", *overrides)
+    else:
         ports = ports | {component: free_port()}
         overrides = (f"--{component}.system_port={ports[component]}", *overrides)
     command = [
