@@ -13,6 +13,7 @@ from rich.console import Console
 
 from auricle.client import own_server as module
 from auricle.client.own_server import BUNDLED_MODEL, ORDINARY_SPEECH, own_server
+from auricle.launcher import serve as launching
 
 pytestmark = pytest.mark.unit
 TRANSFORMERS = "--PdWorker.engine=transformers"
@@ -42,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Started]:
         found.append(Started(config, list(overrides)))
         on_ready("http://there")
 
-    monkeypatch.setattr(module, "serve", serve)
+    monkeypatch.setattr(launching, "serve", serve)
     return found
 
 
