@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,6 +71,48 @@ def test_the_demo_shows_words_says_what_to_try_and_serves_until_ctrl_c() -> None
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait(timeout=READY_SECONDS) == 0
+
+
+# The launcher's lines, and a component's name with its status or a line of its log.
+OWN = re.compile(
+    r"auricle ready at http\S+|launcher +stopping when .+|"
+    r"(?:EncodeWorker|PdWorker|Processor|Frontend) +"
+    r"(?:INFO auricle\..+|starting|reading checkpoint|waiting for .+|loading .+|warming up|"
+    r"starting vLLM|listening at http\S+|ready|draining|stopping)"
+)
+
+
+@pytest.mark.parametrize("stop", ["SIGTERM", "Ctrl-C"])
+def test_a_start_and_a_stop_log_no_lines_of_libraries(stop: str) -> None:
+    with leaving_nothing() as environment:
+        environment.pop("DYN_LOG")  # set for tests
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"),
+                *("-f", "configs/demo.yaml", "--Frontend.port=0"),
+            ],
+            cwd=ROOT,
+            env=environment | {"COLUMNS": "500"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line.rstrip())
+            if "auricle ready" in line:
+                break
+        if stop == "Ctrl-C":
+            os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all processes
+        else:
+            process.terminate()
+        said += process.stdout.read().splitlines()
+        assert process.wait(timeout=READY_SECONDS) == 0
+    others = [line for line in said if not OWN.fullmatch(line.rstrip())]
+    assert others == []
+    assert sum(line.endswith("stopping") for line in said) == 4
 
 
 def test_a_launcher_that_logs_json_says_so_of_its_own_errors(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def set_environment(name: str, settings: CommonSettings) -> None:
     warnings.filterwarnings("ignore", category=FutureWarning)  # of transformers and vLLM
     os.environ.setdefault("NIXL_LOG_LEVEL", "WARN")
     os.environ.setdefault("PYTHONWARNINGS", "ignore::FutureWarning")  # in vLLM's processes
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # vLLM's kernels warn of NUMA nodes
     os.environ.setdefault("DYN_LOG", _DYNAMO_LOG)
     if settings.log_format == "json":
         os.environ.setdefault("DYN_LOGGING_JSONL", "1")

@@ -133,7 +133,10 @@ class Repeats(logging.Filter):
 
 _TEXT = "%(levelname)s %(name)s: %(message)s"
 _ABOUT: ContextVar[dict[str, str] | None] = ContextVar("auricle_log_about", default=None)
-_NOISY = ("httpx", "dynamo", "filelock", "urllib3", "numba", "nixl", "opentelemetry", "nats")
+_NOISY = (
+    *("httpx", "dynamo", "filelock", "urllib3", "numba", "nixl", "opentelemetry", "nats"),
+    "vllm",  # its own level applies once it has been imported
+)
 
 
 def configure_logging(component: str, settings: CommonSettings) -> None:
