@@ -70,6 +70,22 @@ async def test_live_text_only_grows_and_ends_as_it_was_committed(server: Server)
     assert jiwer.wer(recordings.words("market"), text(events)) <= WORD_ERRORS
 
 
+async def test_words_have_confidence_without_an_aligner(server: Server) -> None:
+    start = {"type": "start", "sample_rate": 16_000, "words": True, "word_times": "grid"}
+    async with websockets.connect(server.url.replace("http", "ws") + "/v1/audio/stream") as socket:
+        await socket.send(json.dumps(start))
+        await socket.send((recordings.samples("hello") * 32767).astype("<i2").tobytes())
+        await socket.send('{"type": "end"}')
+        events = [json.loads(message) async for message in socket]
+    finals = [event for event in events if event["type"] == "final" and event["text"]]
+    words = [event for event in events if event["type"] == "words"]
+    assert finals and [one["segment"] for one in words] == [one["segment"] for one in finals]
+    for final, told in zip(finals, words, strict=True):
+        assert told["source"] == "commit_grid" and "missing" not in told
+        assert "".join(word["text"] for word in told["words"]) == final["text"]
+        assert all(0 < word["confidence"] <= 1 for word in told["words"])
+
+
 async def test_other_formats_and_rates_give_the_same_words(server: Server, tmp_path: Path) -> None:
     samples = recordings.samples("hello")
     stereo = tmp_path / "hello.ogg"

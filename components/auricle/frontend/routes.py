@@ -62,7 +62,9 @@ def websocket_routes(
     )
     stream, realtime = StreamProtocol(frontend, resuming), RealtimeProtocol(frontend)
     protocols = {
-        "/v1/audio/stream": SocketProtocol("stream", stream.serve, stream.error, resumes=True),
+        "/v1/audio/stream": SocketProtocol(
+            "stream", stream.serve, stream.error, resumes=True, refuses_in_band_if_asked=True
+        ),
         "/v1/realtime": SocketProtocol(
             "realtime", realtime.serve, realtime.error, SUBPROTOCOLS, refuses_in_band=True
         ),

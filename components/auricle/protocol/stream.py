@@ -129,9 +129,10 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
 class Words(Resumable, frozen=True, tag="words"):
     """The words of a segment whose `final` came before.
 
-    `source` is `aligned`, or `commit_grid` if the aligner lacks the language: times then have the
-    granularity of decodes. `missing` is the reason for missing aligned times; without a
-    `source`, words are missing. `confidence` is the mean of the words', if all are known.
+    `source` is `aligned`, or `commit_grid` if the session requested that or the aligner lacks the
+    language: times then have the granularity of decodes. `missing` is the reason for missing
+    aligned times; without a `source`, words are missing. `confidence` is the mean of the words',
+    if all are known.
     """
 
     segment: int

@@ -75,9 +75,18 @@ def query_string(connection: HTTPConnection) -> str:
 
 def is_resuming(socket: WebSocket) -> bool:
     """Whether a client resumes an admitted session. Raises BadRequest."""
-    value = query_fields(query_string(socket)).get("resume", "false")
+    return _flag(socket, "resume")
+
+
+def wants_refusal_message(socket: WebSocket) -> bool:
+    """Whether a refused client is to receive an `error` message. Raises BadRequest."""
+    return _flag(socket, "refusal_message")
+
+
+def _flag(socket: WebSocket, name: str) -> bool:
+    value = query_fields(query_string(socket)).get(name, "false")
     if value not in ("true", "false"):
-        raise BadRequest(f"resume is {quoted(value)}; it must be true or false")
+        raise BadRequest(f"{name} is {quoted(value)}; it must be true or false")
     return value == "true"
 
 

@@ -19,7 +19,12 @@ from auricle.frontend.transport.addresses import address_of, host_of
 from auricle.frontend.transport.admission import SessionAdmission, farewell
 from auricle.frontend.transport.disconnect import ClientDisconnected, check_connected
 from auricle.frontend.transport.live_sessions import LiveSession, LiveSessions, Record
-from auricle.frontend.transport.request_errors import error_response, is_resuming, query_string
+from auricle.frontend.transport.request_errors import (
+    error_response,
+    is_resuming,
+    query_string,
+    wants_refusal_message,
+)
 from auricle.frontend.transport.slots import SessionSlot
 from auricle.frontend.transport.websocket_protocol import JOIN, PING
 
@@ -177,7 +182,9 @@ class SocketProtocol:
     With `resumes`, clients may connect with `?resume=true`: `serve` ends those that do not resume.
     `check` raises BadRequest for a query with which a client is refused before a session begins.
     With `refuses_in_band` any refused client receives the error in a message: the handshake is
-    completed first, because the protocol's SDKs do not show the response to a refused one.
+    completed first, because the protocol's SDKs do not show the response to a refused one. With
+    `refuses_in_band_if_asked` so do clients that connect with `?refusal_message=true`, such as
+    pages, from which browsers hide that response.
     `close_code` maps the error of a failed session. `sessions` counts the sessions that a query
     requests, for admission and limits.
     """
@@ -189,6 +196,7 @@ class SocketProtocol:
     resumes: bool = False
     check: Callable[[str], None] = lambda _query: None
     refuses_in_band: bool = False
+    refuses_in_band_if_asked: bool = False
     close_code: Callable[[AuricleError], int] = lambda error: error.close_code
     sessions: Callable[[str], int] = lambda _query: 1
 
@@ -212,16 +220,19 @@ class SocketSessions:
         """Serve one connection until it is closed. Errors of the session are sent to the client.
 
         A client that cannot be admitted is refused at the handshake, with an HTTP status, or if the
-        protocol `refuses_in_band` as if its session had failed at once.
+        protocol `refuses_in_band`, or its client asks for that, as if its session had failed at once.
         """
         record = Record(protocol.name, address_of(socket.client))
+        in_band = protocol.refuses_in_band
         try:
             with self._sessions.recorded(record):
+                if protocol.refuses_in_band_if_asked:
+                    in_band = wants_refusal_message(socket)
                 await self._admitted(socket, protocol, record)
         except ClientDisconnected:
             log.debug("the client of %s left at its handshake", record.name)
         except AuricleError as error:
-            if protocol.refuses_in_band:
+            if in_band:
                 await self._refuse(socket, protocol, error)
             else:
                 await socket.send_denial_response(error_response(error))

@@ -153,8 +153,9 @@ export interface SpeechStoppedEvent {
  * detected; of `languages`, at most four, each segment is in one. With `partials` false each
  * segment is decoded once, when it is complete; that costs less, and the text does not depend on
  * load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
- * `diarize` by its `speakers`, of whom there are at most `max_speakers`. Text is translated into
- * the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+ * the times of an aligner, or with `word_times` `grid` with the times of decodes. With `diarize`
+ * it is followed by its `speakers`, of whom there are at most `max_speakers`. Text is translated
+ * into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
  * translations, by language. `resume` continues an earlier session, whose `start` had the same
  * other fields.
  */
@@ -170,6 +171,7 @@ export interface StartMessage {
   partials?: boolean;
   endpointing?: StreamEndpointing;
   words?: boolean;
+  word_times?: "aligned" | "grid";
   diarize?: boolean;
   max_speakers?: number | null;
   translate?: readonly string[];
@@ -264,9 +266,10 @@ export interface Usage {
 /**
  * The words of a segment whose `final` came before.
  *
- * `source` is `aligned`, or `commit_grid` if the aligner lacks the language: times then have the
- * granularity of decodes. `missing` is the reason for missing aligned times; without a
- * `source`, words are missing. `confidence` is the mean of the words', if all are known.
+ * `source` is `aligned`, or `commit_grid` if the session requested that or the aligner lacks the
+ * language: times then have the granularity of decodes. `missing` is the reason for missing
+ * aligned times; without a `source`, words are missing. `confidence` is the mean of the words',
+ * if all are known.
  */
 export interface WordsEvent {
   type: "words";

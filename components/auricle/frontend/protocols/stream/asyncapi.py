@@ -171,13 +171,16 @@ def _server(protocol_name: str) -> dict[str, Any]:
 
 def _channel(messages: list[str]) -> dict[str, Any]:
     resume = {"type": "string", "enum": ["true"], "description": "to resume an earlier session"}
+    refused = "a refused client receives an `error` instead of an HTTP status"
+    refusal_message = {"type": "string", "enum": ["true"], "description": refused}
+    query = {"resume": resume, "refusal_message": refusal_message}
     return {
         "address": "/v1/audio/stream",
         "messages": {name: {"$ref": _MESSAGES + name} for name in messages},
         "bindings": {
             "ws": {
                 "method": "GET",
-                "query": {"type": "object", "properties": {"resume": resume}},
+                "query": {"type": "object", "properties": query},
                 "bindingVersion": "0.1.0",
             }
         },

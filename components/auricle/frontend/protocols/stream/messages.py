@@ -16,6 +16,7 @@ from auricle.audio.features import DTYPES
 from auricle.audio.pcm import ENCODINGS
 from auricle.config.frontend import PreRollMs, SilenceMs, SpeechThreshold
 from auricle.frontend.audio.turn_detection import WAITS
+from auricle.frontend.link.words import WordTimes
 from auricle.frontend.transport.options import (
     ChunkMs,
     Context,
@@ -60,8 +61,9 @@ class Start(
     detected; of `languages`, at most four, each segment is in one. With `partials` false each
     segment is decoded once, when it is complete; that costs less, and the text does not depend on
     load. With `words` each `final` with text is followed, sooner or later, by its `words`, with
-    `diarize` by its `speakers`, of whom there are at most `max_speakers`. Text is translated into
-    the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
+    the times of an aligner, or with `word_times` `grid` with the times of decodes. With `diarize`
+    it is followed by its `speakers`, of whom there are at most `max_speakers`. Text is translated
+    into the languages `translate`, ISO 639-1 codes, at most four; `terms` are words and their
     translations, by language. `resume` continues an earlier session, whose `start` had the same
     other fields.
     """
@@ -76,11 +78,16 @@ class Start(
     partials: bool = True
     endpointing: StreamEndpointing = StreamEndpointing()
     words: bool = False
+    word_times: WordTimes = "aligned"
     diarize: bool = False
     max_speakers: MaxSpeakers | None = None
     translate: tuple[str, ...] = ()
     terms: dict[str, dict[str, str]] = {}
     resume: Resume | None = None
+
+    @property
+    def aligned_words(self) -> bool:
+        return self.words and self.word_times == "aligned"
 
 
 class End(msgspec.Struct, frozen=True, tag="end", forbid_unknown_fields=True):

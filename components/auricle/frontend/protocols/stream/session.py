@@ -75,6 +75,11 @@ def words_reply(event: SegmentWords) -> stream.Words:
     return stream.Words(event.segment, event.words, event.source, event.missing or None, confidence)
 
 
+def grid_words_reply(event: SegmentFinal) -> stream.Words:
+    confidence = of_text(word.confidence for word in event.words)
+    return stream.Words(event.segment, event.words, event.word_source, None, confidence)
+
+
 def speakers_reply(event: SegmentSpeakers) -> stream.Speakers:
     return stream.Speakers(event.segment, event.parts, event.source, event.missing or None)
 
@@ -254,6 +259,8 @@ class _Session(Channel[Ingest | FeatureIngest]):
             self._pending_words.add(event.segment)
             self._pending_speakers.add(event.segment)
         await self._send(final_reply(event), lambda: self._delivery.sent_text(event))
+        if event.words:
+            await self._send(grid_words_reply(event))
 
     async def _send(
         self, reply: stream.Resumable, noted: Callable[[], None] = lambda: None

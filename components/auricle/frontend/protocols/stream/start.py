@@ -177,9 +177,8 @@ def begin(
         log.info("session %s resumes as %s", state.session, socket.session)
         frontend.metrics.resumed()
         sent = state.sent
-        # Audio that the client sends again, or sends late, does not count as a lead.
         again = (sent.received - sent.listening.received) / SAMPLE_RATE
-        lead = frontend.lead(again + tokens.late(state))
+        lead = frontend.lead(again + tokens.late(state))  # audio sent again or late is no lead
     opened = OpenSession(
         session=socket.session,  # a name that no processor can know from the connection before
         tenant=socket.client.tenant,
@@ -189,7 +188,8 @@ def begin(
         chunk_ms=state.chunk_ms,
         partials=start.partials,
         trace=socket.trace,
-        words=start.words,
+        words=start.aligned_words,
+        grid_words=start.words and not start.aligned_words,
         diarize=start.diarize,
         max_speakers=start.max_speakers,
         translate=start.translate,
@@ -219,7 +219,7 @@ def _check_annotations(frontend: Frontend, start: Start) -> None:
     """Raise UnsupportedValue if an option needs a model that this deployment does not have, and
     WorkerUnavailable if a new session needs a pool without a worker."""
     resumes = start.resume is not None
-    frontend.check_words(start.words, resumes=resumes)
+    frontend.check_words(start.aligned_words, resumes=resumes)
     frontend.check_speakers(start.diarize, resumes=resumes)
     if start.max_speakers is not None and not start.diarize:
         raise UnsupportedValue("max_speakers needs diarize: true", "max_speakers")
