@@ -66,7 +66,8 @@ export async function started({ url, folder, ours, seconds, prefix = "", args = 
 
   // Prints what was found as JSON, which components/auricle_testing/chromium/driving.py reads.
   async function ended() {
-    await browser.close();
+    browser.process().kill("SIGKILL"); // one that has used devices may never close: it is a single process
+    await browser.disconnect();
     console.log(JSON.stringify(found));
   }
 

@@ -16,11 +16,13 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
+    "mp3": "audio/mpeg",
 }
-# A page loads nothing from elsewhere, runs no inline script, and is shown in no frame.
+# A page loads nothing from elsewhere, runs no inline script, and is shown in no frame. It plays the
+# recordings that its user opens.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; worker-src 'self'; "
-    "style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "style-src 'self'; img-src 'self'; media-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",

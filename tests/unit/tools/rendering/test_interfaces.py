@@ -179,7 +179,7 @@ async def test_the_browsers_client_resumes_and_tells_each_event_once(tmp_path: P
         await connection.socket.close(1012)  # a cut may lose messages that were sent before it
 
     async def second(connection: Connection) -> None:
-        assert connection.path == "/v1/audio/stream?resume=true"
+        assert connection.path == "/v1/audio/stream?refusal_message=true&resume=true"
         resume = {"token": "t2500", "from_sample": 2_500}
         start = {"type": "start", "sample_rate": 16_000, "resume": resume}
         assert await connection.start() == start
@@ -200,6 +200,6 @@ def test_the_browsers_client_knows_the_servers_messages_only() -> None:
         for schema in SCHEMAS.values()
         if "type" in schema["properties"]
     }
-    for name in ("auricle.js", "page.js", "transcript.js"):
+    for name in ("auricle.js", "captions.js", "transcript.js"):
         named = set(re.findall(r'type === "(\w+)"', (browser.CLIENT / name).read_text()))
         assert named and named <= known

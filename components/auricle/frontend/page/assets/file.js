@@ -54,7 +54,7 @@ function audible(channels) {
  */
 export async function play(samples, session, send) {
   const mayGo = () => session.ready && session.socket.bufferedAmount < MOST_BUFFERED;
-  for (let at = 0; at < samples.length && !session.over; at += PACKET_SAMPLES) {
+  for (let at = 0; at < samples.length && !session.over && !session.ended; at += PACKET_SAMPLES) {
     while (!session.over && !mayGo()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     send(samples.slice(at, at + PACKET_SAMPLES));
   }

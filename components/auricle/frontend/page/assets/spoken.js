@@ -1,5 +1,6 @@
 // @ts-check
 // What was said, on the page: the lines of final segments, and who said which word when.
+import { button, clock, made } from "./dom.js";
 /** @typedef {import("./transcript.js").Segment} Segment */
 /** @typedef {import("./transcript.js").Transcript} Transcript */
 
@@ -7,24 +8,16 @@
 const [UNSURE, DOUBTFUL] = [0.8, 0.5];
 const COLOURS = 6; // of speakers, in turn
 
-/** @param {number} seconds */
-export const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
-
-/** @template {keyof HTMLElementTagNameMap} T @param {T} tag @param {object} fields its properties @param {(Node | string)[]} inside */
-export function made(tag, fields, ...inside) {
-  const element = Object.assign(document.createElement(tag), fields);
-  element.append(...inside);
-  return element;
-}
-
 /** @param {import("./messages").TimedWord} word */
 function wordSpan({ text, start_ms, end_ms, confidence }) {
   const said = `${(start_ms / 1000).toFixed(2)} to ${(end_ms / 1000).toFixed(2)} s`;
   const sure = confidence ?? 1;
-  return made("span", {
+  const span = made("span", {
     className: sure < DOUBTFUL ? "doubtful" : sure < UNSURE ? "unsure" : "",
     title: confidence === undefined ? said : `${said}, ${(100 * confidence).toFixed(0)} % sure`,
   }, text);
+  [span.dataset.start, span.dataset.end] = [String(start_ms / 1000), String(end_ms / 1000)];
+  return span;
 }
 
 /**
@@ -83,7 +76,30 @@ export class Spoken {
     if (!one) return;
     one.details = this.transcript.details.get(number);
     const details = one.details ?? {};
-    const time = made("time", {}, clock(one.segment.start));
+    const time = made("time", {}, this.seek ? this.seeker(one.segment.start, this.seek) : clock(one.segment.start));
     one.line.replaceChildren(time, ...text(one.segment, details), ...notes(details));
+  }
+  /** @type {((seconds: number) => void) | undefined} plays from there, if the audio is at hand */ seek;
+
+  /** The audio is at hand from now on: times are buttons. @param {(seconds: number) => void} seek */
+  playable(seek) {
+    this.seek = seek;
+    for (const number of this.lines.keys()) this.write(number);
+  }
+  /** @param {number} start @param {(seconds: number) => void} seek */
+  seeker(start, seek) {
+    return button(clock(start), () => seek(start), { className: "seek", ariaLabel: `Play from ${clock(start)}` });
+  }
+  /** Mark the line and the word that are played at `seconds`. @param {number} seconds */
+  mark(seconds) {
+    for (const { line, segment } of this.lines.values()) {
+      const now = segment.start <= seconds && seconds < segment.end;
+      if (!now && !line.classList.contains("now")) continue;
+      line.classList.toggle("now", now);
+      for (const word of line.querySelectorAll("span")) {
+        const { start, end } = word.dataset;
+        if (start) word.classList.toggle("now", now && Number(start) <= seconds && seconds < Number(end));
+      }
+    }
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 // Translations on the page: the languages that may be asked for, and a line for each of a segment.
-import { made } from "./spoken.js";
+import { made } from "./dom.js";
 import { keyOf, SAME, SESSION_FAILED } from "./transcript.js";
 /** @typedef {import("./transcript.js").Segment} Segment */
 /** @typedef {import("./transcript.js").Transcript} Transcript */
