@@ -82,6 +82,17 @@ def test_what_is_live_may_be_held_still(found: dict[str, Any]) -> None:
     assert found["paused"] == "paused"
 
 
+def test_nothing_is_cut(found: dict[str, Any]) -> None:
+    assert found["cut"] == {"1440": 0, "1280": 0, "768": 0, "360": 0}
+
+
+def test_the_last_hour_stays_when_the_page_is_loaded_again(found: dict[str, Any]) -> None:
+    titles = [curve["title"] for curve in found["history"]]
+    assert titles[:4] == ["Sessions", "Speaking", "Waiting to be let in", "Chunk p95"]
+    assert "Busiest of the PD workers" in titles
+    assert 1 < found["history"][0]["points"] <= found["kept"]
+
+
 def test_nobody_is_shut_out(found: dict[str, Any]) -> None:
     assert found["violations"] == []
     assert found["overflow"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -13,7 +14,9 @@ from shutil import copy
 import pytest
 import yaml
 
+from auricle_testing.chromium.driving import driven
 from auricle_testing.server import ROOT
+from tests.browser import needs_node
 
 pytest.importorskip("mkdocs", reason="run make setup-dev")
 pytestmark = pytest.mark.integration
@@ -81,6 +84,15 @@ def test_files_outside_of_docs_are_part_of_the_site(site: Path) -> None:
     assert 'src="plots/load-demo.png"' in results
     assert (site / "repository/benchmarks/plots/load-demo.png").exists()
     assert (site / "repository/configs/h100-0.6b.yaml").exists()
+
+
+@needs_node
+def test_its_search_works_from_a_folder(site: Path, tmp_path: Path) -> None:
+    page = (site / "index.html").as_uri()
+    found = asyncio.run(driven("site.mjs", page, tmp_path, "diarize", seconds=_SECONDS))
+    assert any("speakers.html" in link for link in found["results"])
+    assert found["console"] == []
+    assert [url for url in found["requests"] if not url.startswith(("file:", "data:"))] == []
 
 
 def small_site(folder: Path, page: str) -> Path:

@@ -36,6 +36,19 @@ await look(page, "light");
 await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
 await look(page, "dark");
 
+// Nothing is cut, at any width: tables become lists where they have no room.
+found.cut = {};
+for (const width of [1440, 1280, 768, 360]) {
+  await page.setViewport({ ...DESK, width });
+  await look(page, String(width));
+  found.cut[width] = await page.$$eval(".scroll", (all) => Math.max(...all.map((region) => region.scrollWidth - region.clientWidth)));
+}
+await page.setViewport(DESK);
+found.history = await page.$$eval("#history li", (all) => all.map((item) => ({
+  title: item.querySelector("b").textContent,
+  points: item.querySelector("polyline").getAttribute("points").split(" ").length,
+})));
+
 // What is live comes on by itself, and may be held still.
 const reported = () => page.$eval("#steps tbody th", (cell) => cell.textContent);
 const before = await reported();
@@ -47,6 +60,14 @@ await page.waitForFunction(() => document.getElementById("connection").textConte
 await page.click("#examine");
 await page.waitForFunction(() => document.getElementById("examined").textContent.includes("probe") && !document.getElementById("examine").ariaDisabled);
 found.examined = await text(page, "examined");
+
+// The history of the hour stays when the page is loaded again.
+await page.reload();
+await page.waitForSelector("#key", { visible: true });
+await page.type("#key", KEY);
+await page.keyboard.press("Enter");
+await page.waitForSelector("#history polyline");
+found.kept = await page.$eval("#history polyline", (line) => line.getAttribute("points").split(" ").length);
 
 // A telephone.
 const phone = await opened(PHONE);

@@ -63,6 +63,24 @@ found.file = await said(page);
 const download = await downloadsTo(page, folder);
 for (const format of ["txt", "srt", "vtt", "json"]) await download(format);
 
+// A sample that the model understands, and the confidence in its words.
+await page.click("#sample");
+await page.waitForFunction(() => document.getElementById("source").textContent.startsWith("Sample"));
+await idle(page);
+found.sample = await said(page);
+found.confidence = await page.$$eval("#final span[title]", (all) => all.map((word) => word.title));
+await page.waitForFunction(() => document.getElementById("player").duration > 0);
+await look(page, "file");
+found.programs = await page.$$eval("#programs code", (all) => all.map((code) => code.textContent));
+
+// The reference of the API.
+const reference = await opened(DESK, { until: "load" });
+await reference.goto(new URL("docs", url), { waitUntil: "networkidle0" });
+await reference.waitForSelector("#operations summary");
+found.reference = await reference.$$eval("#operations > details > summary code", (all) => all.map((code) => code.textContent));
+await reference.evaluate(() => [...document.querySelectorAll("details")].slice(0, 12).forEach((one) => (one.open = true)));
+await look(reference, "reference");
+
 // A telephone, and a server that wants a key.
 found.keyAskedInVain = await page.$eval("#key-row", (row) => !row.hidden);
 const phone = await opened(PHONE, { ...SETTLED, answer: WANTS_KEY });

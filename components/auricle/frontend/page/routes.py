@@ -22,8 +22,8 @@ _TYPES = {
 # recordings that its user opens.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; worker-src 'self'; "
-    "style-src 'self'; img-src 'self'; media-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    "style-src 'self'; img-src 'self'; media-src blob:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",  # asked for again, with the entity tag
@@ -53,13 +53,14 @@ class Page:
 
 CAPTIONS = Page("/", "/page", "assets", "microphone=(self)")
 OPERATIONS = Page("/ops", "/ops", "operations", "microphone=()")
+REFERENCE = Page("/docs", "/docs", "reference", "microphone=()")  # of /openapi.json
 
 
 def with_pages(
     app: FastAPI, *, wanted: bool, pages: tuple[Page, ...] = (CAPTIONS, OPERATIONS)
 ) -> FastAPI:
-    """Return the app; if `wanted`, it serves the pages."""
-    for page in pages if wanted else ():
+    """Return the app; it serves the reference of its API, and if `wanted`, the pages."""
+    for page in (REFERENCE, *(pages if wanted else ())):
         _add(app, page)
     return app
 

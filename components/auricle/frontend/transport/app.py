@@ -86,7 +86,7 @@ def create_app(services: Services, cors_origins: tuple[str, ...] = ()) -> FastAP
     app = FastAPI(
         title="auricle",
         version=__version__,
-        docs_url="/docs",
+        docs_url=None,  # a page of ours: FastAPI's loads its scripts from another server
         redoc_url=None,
         redirect_slashes=False,
     )

@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 from httpx import ASGITransport, AsyncClient
 
-from auricle.frontend.page.routes import CAPTIONS, OPERATIONS, Page, with_pages
+from auricle.frontend.page.routes import CAPTIONS, OPERATIONS, REFERENCE, Page, with_pages
 from auricle_testing.server import ROOT
 from tests.browser import CLIENT, needs_node
 
@@ -22,7 +22,7 @@ SERVED = {
     page: sorted(
         path.name for path in (PAGES / page.folder).iterdir() if not path.name.endswith(".d.ts")
     )
-    for page in (CAPTIONS, OPERATIONS)
+    for page in (CAPTIONS, OPERATIONS, REFERENCE)
 }
 every_page = pytest.mark.parametrize("served", SERVED, ids=lambda page: page.folder)
 every_file = pytest.mark.parametrize(
@@ -32,7 +32,7 @@ every_file = pytest.mark.parametrize(
 
 
 def page() -> AsyncClient:
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     with_pages(app, wanted=True)
     return AsyncClient(transport=ASGITransport(app), base_url="http://server")
 
@@ -53,10 +53,9 @@ async def test_a_page_runs_only_what_this_server_serves(served: Page) -> None:
 
 
 def test_only_the_captions_may_hear() -> None:
-    assert (CAPTIONS.permissions, OPERATIONS.permissions) == (
-        "microphone=(self)",
-        "microphone=()",
-    )
+    found = {page: page.permissions for page in SERVED}
+    assert found.pop(CAPTIONS) == "microphone=(self)"
+    assert set(found.values()) == {"microphone=()"}
 
 
 @every_file
@@ -75,7 +74,7 @@ async def test_each_file_that_is_named_is_served_as_what_it_is() -> None:
             text = "".join((PAGES / served.folder / name).read_text() for name in texts)
             own = set(re.findall(r'"\./([\w.]+\.js)"', text))
             paths = {f"{served.below}/{name}" for name in own}
-            paths |= {f"/{path}" for path in re.findall(r'"((?:page|ops)/[\w.]+)"', text)}
+            paths |= {f"/{path}" for path in re.findall(r'"((?:page|ops|docs)/[\w.]+)"', text)}
             files = {path for path in paths if path.startswith(f"{served.below}/")}
             worklets = {f"{served.below}/{n}" for n in re.findall(r'"(worklet\.js)"', text)}
             expected = {f"{served.below}/{name}" for name in names if name != "index.html"}
@@ -83,7 +82,9 @@ async def test_each_file_that_is_named_is_served_as_what_it_is() -> None:
             for path in sorted(paths):
                 answer = await client.get(path)
                 assert answer.status_code == 200, path
-                kind = {"js": "javascript", "css": "css", "svg": "svg", "mp3": "mpeg"}[path.rpartition(".")[2]]
+                kind = {"js": "javascript", "css": "css", "svg": "svg", "mp3": "mpeg"}[
+                    path.rpartition(".")[2]
+                ]
                 assert kind in answer.headers["content-type"]
 
 
@@ -107,7 +108,7 @@ async def test_nothing_else_is_served(path: str) -> None:
 
 
 async def test_no_page_is_served_where_none_is_wanted() -> None:
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     with_pages(app, wanted=False)
     async with AsyncClient(transport=ASGITransport(app), base_url="http://server") as client:
         for path in ("/", "/ops", "/ops/ops.js"):

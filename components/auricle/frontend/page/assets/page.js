@@ -9,7 +9,7 @@ import { write } from "./programs.js";
 import { forget, forgetAll, keep, sessions } from "./sessions.js";
 import { chosen, nameOf, offer } from "./translations.js";
 /** @typedef {import("./messages").ErrorEvent} ErrorEvent */
-/** @typedef {import("./transcript.js").Transcript} Transcript */
+/** @typedef {import("./sessions.js").Session} Session */
 
 const SERVER = new URL(".", location.href);
 const LISTEN = at("listen", HTMLButtonElement);
@@ -24,7 +24,7 @@ const SAVE_AFTER_MS = 300;
 
 /** @type {Captions | undefined} that runs, or ran last */ let captions;
 /** @type {View | undefined} */ let view;
-/** @type {{ id: number, source: string, transcript: Transcript } | undefined} that is shown */ let shown;
+/** @type {Session | undefined} that is shown */ let shown;
 /** @type {Partial<import("./models").ServerCapabilities>} */ let able = {};
 let model = "";
 let needsKey = false;
@@ -113,7 +113,7 @@ function writePrograms() {
 
 // The transcript that is shown: a session's, or an earlier one's.
 
-/** @param {typeof shown & object} session @param {View} its */
+/** @param {Session} session @param {View} its */
 function look(session, its) {
   [shown, view] = [session, its];
   const { languages, segments } = session.transcript;
@@ -162,7 +162,7 @@ async function list() {
   }));
 }
 
-/** @param {typeof shown & object} session */
+/** @param {Session} session */
 function reopen(session) {
   if (captions && !captions.over) return void text("trouble", "Stop first: a session is running.");
   text("trouble", "");

@@ -21,7 +21,7 @@ const PROGRAMS = [
     "        print(event.text)",
   ].join("\n")],
   ["JavaScript, the microphone", ({ server, language, key }) => [
-    `import { microphone } from "${server}page/microphone.js";\n`,
+    `import { microphone } from "${server}page/microphone.js"; // from a page that Frontend.cors_origins lists\n`,
     `const stop = await microphone("${server.slice(0, -1)}", (event) => {`,
     "  if (event.type === \"final\") console.log(event.text);",
     `}, { ${[...(language ? [`language: "${language}"`] : []), ...(key ? ["key: KEY"] : [])].join(", ")} });`.replace("{  }", "{}"),

@@ -1,5 +1,6 @@
 // @ts-check
 // The operations page: what is shown, and which session is looked at.
+import { History } from "./history.js";
 import { Stream } from "./stream.js";
 import { share, Table, words, write } from "./table.js";
 import { draw, rows, STEPS } from "./waterfall.js";
@@ -25,6 +26,8 @@ const PAUSE = at("pause", HTMLButtonElement);
 const EXAMINE = at("examine", HTMLButtonElement);
 const KEY = at("key", HTMLInputElement);
 
+const HISTORY = new History(at("history", HTMLElement), at("history-note", HTMLElement));
+
 /** @type {Stream | undefined} */ let stream;
 /** @type {Operations | undefined} */ let last;
 /** @type {readonly import("./operations").Finding[] | undefined} */ let probed; // found with probes
@@ -34,7 +37,7 @@ let longest = 1;
 
 const named = (/** @type {string} */ instance) => names.get(instance) ?? (instance || "–");
 
-/** @template {{ place: import("./operations").Place }} T @returns {import("./table.js").Column<T>[]} */
+/** @template {{ place: import("./operations").ProcessEntry }} T @returns {import("./table.js").Column<T>[]} */
 const place = () => [
   words("Process", ({ place: { name } }) => name),
   {
@@ -240,6 +243,7 @@ function open() {
   stream = new Stream(address.href, KEY.value.trim(), {
     shown: (found) => {
       text("connection", "live");
+      HISTORY.add(found);
       show(found);
     },
     lost: (why) => text("connection", `${why}; trying again`),

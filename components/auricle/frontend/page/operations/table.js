@@ -84,6 +84,7 @@ export class Table {
     this.columns.forEach((_, n) => {
       const cell = document.createElement(n ? "td" : "th");
       if (cell instanceof HTMLTableCellElement && !n) cell.scope = "row";
+      cell.dataset.title = this.columns[n].title; // beside the value where there is no room for a table
       row.append(cell);
     });
     this.rows.set(key, row);
