@@ -178,9 +178,9 @@ def test_words_have_times_and_speakers(found: dict[str, Any]) -> None:
     assert first == {
         "speakers": ["Speaker 1", "Speaker 2"],
         "words": [
-            ["the ", "0.00 to 0.24 s, 97 % sure", ""],
-            ["cat ", "0.24 to 0.60 s, 62 % sure", "unsure"],
-            ["is ", "0.90 to 1.00 s, 31 % sure", "doubtful"],
+            ["the", "0.00 to 0.24 s, 97 % sure", ""],
+            ["cat", "0.24 to 0.60 s, 62 % sure", "unsure"],
+            ["is", "0.90 to 1.00 s, 31 % sure", "doubtful"],
             ["under the table", "1.00 to 1.50 s", ""],
         ],
         "missing": [],

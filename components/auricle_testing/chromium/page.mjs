@@ -27,7 +27,7 @@ const WANTS_KEY = (request) =>
     ? request.respond({ status: 401, contentType: "application/json", body: '{"error": {"message": "a key is needed"}}' })
     : request.continue();
 
-const said = (page) => page.$$eval("#final .said", (lines) => lines.map((line) => [...line.children].filter((node) => !node.matches("time, .who, .missing")).map((node) => node.textContent).join("")).join(" "));
+const said = (page) => page.$$eval("#final .said", (lines) => lines.map((line) => [...line.childNodes].filter((node) => !node.matches?.("time, .who, .missing")).map((node) => node.textContent).join("")).join(" "));
 const idle = (page) => page.waitForFunction(() => {
   const listen = document.getElementById("listen");
   return listen.ariaDisabled !== "true" && listen.textContent === "Start microphone" && document.querySelector("#final p");

@@ -31,7 +31,11 @@ export async function keep({ id, source, transcript }) {
 /** The sessions, the latest first. @returns {Promise<Session[]>} */
 export async function sessions() {
   const found = await done((await store("readonly")).getAll());
-  return found.reverse().map(({ id, source, ...kept }) => ({ id, source, transcript: Object.assign(new Transcript(), kept) }));
+  return found.reverse().map(({ id, source, ...kept }) => {
+    const transcript = Object.assign(new Transcript(), kept);
+    transcript.leaveUntranslated(); // the session is over, however it ended
+    return { id, source, transcript };
+  });
 }
 
 /** @param {number} id */

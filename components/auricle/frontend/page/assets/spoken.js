@@ -8,16 +8,16 @@ import { button, clock, made } from "./dom.js";
 const [UNSURE, DOUBTFUL] = [0.8, 0.5];
 const COLOURS = 6; // of speakers, in turn
 
-/** @param {import("./messages").TimedWord} word */
-function wordSpan({ text, start_ms, end_ms, confidence }) {
+/** A word, and what follows it, which is not underlined. @param {import("./messages").TimedWord} word */
+function wordNodes({ text, start_ms, end_ms, confidence }) {
   const said = `${(start_ms / 1000).toFixed(2)} to ${(end_ms / 1000).toFixed(2)} s`;
   const sure = confidence ?? 1;
   const span = made("span", {
     className: sure < DOUBTFUL ? "doubtful" : sure < UNSURE ? "unsure" : "",
     title: confidence === undefined ? said : `${said}, ${(100 * confidence).toFixed(0)} % sure`,
-  }, text);
+  }, text.trimEnd());
   [span.dataset.start, span.dataset.end] = [String(start_ms / 1000), String(end_ms / 1000)];
-  return span;
+  return [span, text.slice(text.trimEnd().length)];
 }
 
 /**
@@ -27,18 +27,18 @@ function wordSpan({ text, start_ms, end_ms, confidence }) {
  */
 function text({ text }, { words, speakers }) {
   let at = 0;
-  const spans = (words?.words ?? []).map((word) => ({ at: (at += word.text.length) - word.text.length, span: wordSpan(word) }));
-  if (!spans.length) spans.push({ at: 0, span: made("span", {}, text) });
+  const spans = (words?.words ?? []).map((word) => ({ at: (at += word.text.length) - word.text.length, nodes: wordNodes(word) }));
+  if (!spans.length) spans.push({ at: 0, nodes: [made("span", {}, text)] });
   const parts = (speakers?.parts ?? []).filter((part) => part.text);
   let end = 0;
   const inside = parts.flatMap(({ speaker, text }) => {
     const begin = end;
     end += text.length;
     const who = made("b", { className: `who who${(speaker - 1) % COLOURS + 1}` }, `Speaker ${speaker}`);
-    const own = spans.filter(({ at }) => begin <= at && at < end).map(({ span }) => span);
+    const own = spans.filter(({ at }) => begin <= at && at < end).flatMap(({ nodes }) => nodes);
     return words?.words.length ? [who, ...own] : [who, text];
   });
-  return inside.length ? inside : spans.map(({ span }) => span);
+  return inside.length ? inside : spans.flatMap(({ nodes }) => nodes);
 }
 
 /** @param {import("./transcript.js").Details} details */

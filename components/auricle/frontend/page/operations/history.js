@@ -5,6 +5,7 @@ import { clock, percent, rate, time } from "./words.js";
 /** @typedef {Record<string, number> & { at: number }} Moment `at` in Unix seconds; the rest by name of a curve */
 
 const HOUR = 3600;
+const SHORTEST = 300; // seconds that fill the width
 const EVERY = 10; // seconds; the most of each is kept
 const KEPT = "auricle history";
 const SVG = "http://www.w3.org/2000/svg";
@@ -59,8 +60,9 @@ export class History {
     const { value, line } = this.drawn.get(name) ?? this.made(name, title);
     if (value.textContent !== told) value.textContent = told;
     const most = this.most(name) || 1;
+    const span = Math.max(SHORTEST, now - this.moments[0].at);
     const points = this.moments.filter((one) => name in one).map((one) => {
-      const x = WIDTH * (1 - (now - one.at) / HOUR);
+      const x = WIDTH * (1 - (now - one.at) / span);
       return `${x.toFixed(1)},${(HEIGHT - 2 - (HEIGHT - 4) * one[name] / most).toFixed(1)}`;
     });
     line.setAttribute("points", points.join(" "));
