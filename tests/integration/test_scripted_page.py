@@ -87,7 +87,7 @@ AFTER_ITS_END = [
 ]
 
 
-# What the server answers, by the context of the session.
+# The server's answers, by the context of the session.
 REFUSED = {
     "full": (
         {"code": "overloaded", "message": "all 1 sessions are in use"} | {"retry_after_seconds": 2},

@@ -219,8 +219,8 @@ class SocketSessions:
     async def serve(self, socket: WebSocket, protocol: SocketProtocol) -> None:
         """Serve one connection until it is closed. Errors of the session are sent to the client.
 
-        A client that cannot be admitted is refused at the handshake, with an HTTP status, or if the
-        protocol `refuses_in_band`, or its client asks for that, as if its session had failed at once.
+        A client that cannot be admitted is refused at the handshake, with an HTTP status, or, where
+        the protocol or the client wants that, in band, as if its session had failed at once.
         """
         record = Record(protocol.name, address_of(socket.client))
         in_band = protocol.refuses_in_band

@@ -178,7 +178,7 @@ def begin(
         frontend.metrics.resumed()
         sent = state.sent
         again = (sent.received - sent.listening.received) / SAMPLE_RATE
-        lead = frontend.lead(again + tokens.late(state))  # audio sent again or late is no lead
+        lead = frontend.lead(again + tokens.late(state))  # repeated or late audio does not count
     opened = OpenSession(
         session=socket.session,  # a name that no processor can know from the connection before
         tenant=socket.client.tenant,
