@@ -86,10 +86,9 @@ def test_nothing_is_cut(found: dict[str, Any]) -> None:
     assert found["cut"] == {"1440": 0, "1280": 0, "768": 0, "360": 0}
 
 
-def test_the_last_hour_stays_when_the_page_is_loaded_again(found: dict[str, Any]) -> None:
+def test_the_last_hour_is_there_when_the_page_is_loaded_again(found: dict[str, Any]) -> None:
     titles = [curve["title"] for curve in found["history"]]
-    assert titles[:4] == ["Sessions", "Speaking", "Waiting to be let in", "Chunk p95"]
-    assert "Busiest of the PD workers" in titles
+    assert titles == ["Sessions", "Speaking", "Waiting to be let in", "Chunk p95"]
     assert 1 < found["history"][0]["points"] <= found["kept"]
 
 

@@ -24,6 +24,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.ops.dashboard import Dashboard
 from auricle.frontend.ops.documents import FrontendState
 from auricle.frontend.ops.gatherer import Gatherer
+from auricle.frontend.ops.history import LoadHistory
 from auricle.frontend.ops.routes import OperationsRoutes
 from auricle.frontend.page.routes import with_pages
 from auricle.frontend.protocols.realtime.socket import RealtimeWorker
@@ -108,7 +109,7 @@ async def run(settings: FrontendSettings) -> None:
     frontend.metrics.unadmitted_bytes.set_function(lambda: connections.held.total)
     runtime.tasks.start(connections.run(), "connections")
     app = create_app(services, settings.cors_origins)
-    _operations(frontend, access, gatherer, connections).add_to(app)
+    _operations(frontend, runtime, access, gatherer, connections).add_to(app)
     limited = HandshakeLimit(with_pages(app, wanted=settings.page), rates)
     server = FrontendServer(server_config(settings, limited, connections))
     rpc = RpcServer(settings, services, frontend.admission, connections, rates)
@@ -259,7 +260,11 @@ def build_services(
 
 
 def _operations(
-    frontend: Frontend, access: Access, gatherer: Gatherer, connections: Connections
+    frontend: Frontend,
+    runtime: Runtime,
+    access: Access,
+    gatherer: Gatherer,
+    connections: Connections,
 ) -> OperationsRoutes:
     admission, limit = frontend.admission, frontend.settings.max_sessions
 
@@ -269,7 +274,9 @@ def _operations(
     dashboard = Dashboard(
         gatherer.snapshot, own, lambda: access.needs_keys, frontend.text_lags.watch
     )
-    return OperationsRoutes(access, admission, dashboard, gatherer.diagnose)
+    history = LoadHistory(frontend.endpoints.loads.seen)
+    runtime.tasks.start(history.run(), "operations history")
+    return OperationsRoutes(access, admission, dashboard, gatherer.diagnose, history.now)
 
 
 def _transcript_bus(settings: FrontendSettings, registry: Registry) -> TranscriptBus:

@@ -134,6 +134,24 @@ class Operations(msgspec.Struct, frozen=True):
     chosen: ChosenSession | None
 
 
+class LoadMoment(msgspec.Struct, frozen=True):
+    """The load of all processors at `at` (Unix seconds): open sessions, those with speech, clients
+    that were refused lately, and the 95th percentile of recent chunks, from audio to text."""
+
+    at: float
+    sessions: int
+    speaking: int
+    waiting: float
+    chunk_seconds: float
+
+
+class OperationsHistory(msgspec.Struct, frozen=True):
+    """The last hour as this frontend saw it, oldest first, with a moment every `every_seconds`."""
+
+    every_seconds: float
+    moments: tuple[LoadMoment, ...]
+
+
 class Examination(msgspec.Struct, frozen=True):
     """The findings of `auricle doctor`, with a probe of every worker; it took `seconds`."""
 

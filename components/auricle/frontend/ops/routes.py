@@ -18,7 +18,7 @@ from auricle.core.aio import first_failure_or
 from auricle.core.errors import AuricleError
 from auricle.core.limits import check as check_text
 from auricle.frontend.ops.dashboard import EVERY_SECONDS, Dashboard
-from auricle.frontend.ops.documents import Examination, Operations, StreamEnd
+from auricle.frontend.ops.documents import Examination, Operations, OperationsHistory, StreamEnd
 from auricle.frontend.transport.access.gate import Access
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.disconnect import ClientDisconnected
@@ -102,17 +102,20 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class OperationsRoutes:
-    """The dependencies of the routes. `diagnose` probes all workers, or raises RateLimited."""
+    """The dependencies of the routes. `diagnose` probes all workers, or raises RateLimited.
+    `history` returns the last hour."""
 
     access: Access
     admission: SessionAdmission
     dashboard: Dashboard
     diagnose: Callable[[], Awaitable[Diagnosis]]
+    history: Callable[[], OperationsHistory]
     every_seconds: float = EVERY_SECONDS  # between two documents of a stream
 
     def add_to(self, app: FastAPI) -> FastAPI:
         """Add the routes to the application, and return it."""
         self._add_documents(app)
+        self._add_history(app)
         self._add_examination(app)
         _add_schemas(app)
         return app
@@ -143,6 +146,15 @@ class OperationsRoutes:
             check_text("session", session, _NAME)
             return EventStream(self.dashboard, self.admission, check, session, self.every_seconds)
 
+    def _add_history(self, app: FastAPI) -> None:
+        answers = _answers("application/json", "OperationsHistory")
+
+        @app.get("/v1/operations/history", tags=[_SCOPE], responses=answers)
+        async def history(request: Request) -> Response:
+            """The processors' load over the last hour, from their load reports."""
+            self.access.client(request.headers, "operations")
+            return _json(self.history())
+
     def _add_examination(self, app: FastAPI) -> None:
         answers = _answers("application/json", "Examination", "another diagnosis is being made")
 
@@ -158,7 +170,7 @@ class OperationsRoutes:
 
 def schemas() -> dict[str, Schema]:
     """Return the JSON Schemas of the documents and all their parts, by name."""
-    kinds = (Operations, Examination, StreamEnd)
+    kinds = (Operations, OperationsHistory, Examination, StreamEnd)
     found = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS + "{name}")[1]
     return {name: schema | {"description": _described(schema)} for name, schema in found.items()}
 
@@ -172,14 +184,14 @@ def _json(document: msgspec.Struct) -> Response:
     return Response(msgspec.json.encode(document), headers=headers, media_type="application/json")
 
 
-def _answers(media_type: str, kind: str, full: str) -> dict[int | str, dict[str, Any]]:
+def _answers(media_type: str, kind: str, full: str = "") -> dict[int | str, dict[str, Any]]:
     schema = {"$ref": _SCHEMAS + kind}
     return {
         200: {"description": f"`{kind}`", "content": {media_type: {"schema": schema}}},
         400: {"description": "a parameter is wrong"},
         401: {"description": "no or unknown API key"},
         403: {"description": "the key is off, or not for operations"},
-        429: {"description": full},
+        **({429: {"description": full}} if full else {}),
     }
 
 

@@ -29,8 +29,11 @@ from auricle.frontend.ops.documents import (
     WorkerState,
 )
 from auricle.frontend.ops.gatherer import Gatherer, Snapshot
+from auricle.frontend.ops.history import LoadHistory
 from auricle.frontend.ops.routes import OperationsRoutes, schemas
 from auricle.frontend.transport.access.keys import ApiKey, new_key
+from auricle.load.report_cache import ProcessorLoads
+from auricle.load.reports import ProcessorLoad
 from auricle.protocol.control import Decisions, PastDecision
 from auricle.protocol.diagnosis import (
     Description,
@@ -322,8 +325,11 @@ class Ops(Front):
         super().__init__(keys)
         self.source = Source()
         self.dashboard = self.source.dashboard()
+        self.loads = ProcessorLoads()
+        self.history = LoadHistory(self.loads.seen)
         routes = OperationsRoutes(
-            *(self.access, self.frontend.admission, self.dashboard, self.diagnose), 0.0
+            *(self.access, self.frontend.admission, self.dashboard, self.diagnose),
+            *(self.history.now, 0.0),
         )
         self.extend = routes.add_to
 
@@ -434,7 +440,19 @@ async def test_the_documents_are_described() -> None:
     found = described["components"]["schemas"]
     assert schemas().keys() <= found.keys()
     paths = [path for path in described["paths"] if path.startswith("/v1/operations")]
-    assert len(paths) == 3
+    assert len(paths) == 4
     answer = described["paths"]["/v1/operations"]["get"]["responses"]["200"]
     (schema,) = [one["schema"] for one in answer["content"].values()]
     assert schema == {"$ref": "#/components/schemas/Operations"}
+
+
+async def test_the_last_hour_is_for_operators() -> None:
+    secret, operator = new_key("ops", None, ["operations"])
+    front = Ops([operator])
+    front.loads.update(ProcessorLoad(1, 1.0, 3, 2, 0.5, 0.1))
+    front.history.record()
+    async with asyncio.timeout(60), front.serving():
+        assert (await front.get("/v1/operations/history")).status_code == 401
+        answer = await front.get("/v1/operations/history", secret)
+    fits(answer.json(), "OperationsHistory")
+    assert [moment["sessions"] for moment in answer.json()["moments"]] == [3]

@@ -1,69 +1,68 @@
 // @ts-check
-// The last hour, as far as this page has seen it; it stays when the page is loaded again.
-import { clock, percent, rate, time } from "./words.js";
-/** @typedef {import("./operations").Operations} Operations */
-/** @typedef {Record<string, number> & { at: number }} Moment `at` in Unix seconds; the rest by name of a curve */
+// The last hour: curves of the load that the frontend has recorded, and of what has come since.
+import { clock, rate, time } from "./words.js";
+/** @typedef {import("./operations").LoadMoment} Moment */
 
 const HOUR = 3600;
 const SHORTEST = 300; // seconds that fill the width
-const EVERY = 10; // seconds; the most of each is kept
-const KEPT = "auricle history";
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [360, 40];
 
-/** @param {Operations} found @param {(one: import("./operations").ProcessorState) => number} of */
-const sum = ({ processors }, of) => processors.reduce((all, one) => all + of(one), 0);
-/** @type {{ name: string, title: string, of: (found: Operations) => number, text: (value: number) => string }[]} */
+/** @type {{ name: Exclude<keyof Moment, "at">, title: string, text: (value: number) => string }[]} */
 const CURVES = [
-  { name: "sessions", title: "Sessions", of: (found) => sum(found, (one) => one.sessions), text: String },
-  { name: "speaking", title: "Speaking", of: (found) => sum(found, (one) => one.speaking), text: String },
-  { name: "waiting", title: "Waiting to be let in", of: (found) => sum(found, (one) => one.waiting), text: rate },
-  { name: "chunk", title: "Chunk p95", of: ({ processors }) => Math.max(0, ...processors.map((one) => one.chunk_seconds)), text: time },
+  { name: "sessions", title: "Sessions", text: String },
+  { name: "speaking", title: "Speaking", text: String },
+  { name: "waiting", title: "Waiting to be let in", text: rate },
+  { name: "chunk_seconds", title: "Chunk p95", text: time },
 ];
-/** The busiest worker of a pool. @param {import("./operations").PoolState} pool */
-const busiest = ({ workers }) => Math.max(0, ...workers.map(({ load }) => load?.busy ?? 0));
+/** The load that a document of operations shows. @param {import("./operations").Operations} found @returns {Moment} */
+function momentOf({ at, processors }) {
+  const sum = (/** @type {"sessions" | "speaking" | "waiting"} */ of) => processors.reduce((all, one) => all + one[of], 0);
+  const chunk_seconds = Math.max(0, ...processors.map((one) => one.chunk_seconds));
+  return { at, sessions: sum("sessions"), speaking: sum("speaking"), waiting: sum("waiting"), chunk_seconds };
+}
 
-/** Curves in `list`, one for each measure and each pool. */
+/** Curves in `list`. */
 export class History {
   /** @type {Moment[]} */ moments = [];
+  every = 10; // seconds from one moment to the next
   /** @type {Map<string, { value: HTMLElement, line: SVGElement }>} by name */ drawn = new Map();
 
-  /** @param {HTMLElement} list @param {HTMLElement} note says since when */
+  /** @param {HTMLElement} list @param {HTMLElement} note tells since when */
   constructor(list, note) {
     this.list = list;
     this.note = note;
+  }
+  /** Begin with the moments that the server has. @param {string} url @param {HeadersInit} [headers] */
+  async load(url, headers) {
     try {
-      this.moments = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");
+      const answer = await fetch(url, { headers, cache: "no-store" });
+      if (!answer.ok) return; // the stream tells why
+      const { every_seconds, moments } = await answer.json();
+      this.every = every_seconds;
+      this.moments = moments;
     } catch {
-      // kept by another version: it begins anew
+      // The stream tells that the server does not answer.
     }
   }
-  /** @param {Operations} found */
+  /** @param {import("./operations").Operations} found */
   add(found) {
-    const pools = found.pools.map((pool) => ({ name: pool.component, title: `Busiest of the ${pool.name}`, of: () => busiest(pool), text: percent }));
-    const curves = [...CURVES, ...pools];
-    const at = Math.floor(found.at / EVERY) * EVERY;
+    const now = momentOf(found);
     const last = this.moments[this.moments.length - 1];
-    /** @type {Moment} */ const now = last?.at === at ? last : { at };
-    for (const { name, of } of curves) now[name] = Math.max(now[name] ?? 0, of(found));
-    if (now !== last) this.moments = [...this.moments.filter((one) => at - HOUR < one.at && one.at < at), now];
-    sessionStorage.setItem(KEPT, JSON.stringify(this.moments));
-    this.note.textContent = `Since ${clock(this.moments[0].at)}, as far as this page was open; at most an hour.`;
-    for (const { name, title, of, text } of curves) this.draw(name, title, at, `${text(of(found))} now, at most ${text(this.most(name))}`);
+    if (!last || now.at - last.at >= this.every) this.moments = [...this.moments.filter(({ at }) => now.at - at <= HOUR), now];
+    this.note.textContent = `Since ${clock(this.moments[0].at)}, when this frontend started or an hour ago.`;
+    for (const curve of CURVES) this.draw(curve, now);
   }
-  /** @param {string} name */
-  most(name) {
-    return Math.max(0, ...this.moments.map((one) => one[name] ?? 0));
-  }
-  /** @param {string} name @param {string} title @param {number} now @param {string} told */
-  draw(name, title, now, told) {
+  /** @param {typeof CURVES[number]} curve @param {Moment} now */
+  draw({ name, title, text }, now) {
     const { value, line } = this.drawn.get(name) ?? this.made(name, title);
+    const most = Math.max(now[name], ...this.moments.map((one) => one[name]));
+    const told = `${text(now[name])} now, at most ${text(most)}`;
     if (value.textContent !== told) value.textContent = told;
-    const most = this.most(name) || 1;
-    const span = Math.max(SHORTEST, now - this.moments[0].at);
-    const points = this.moments.filter((one) => name in one).map((one) => {
-      const x = WIDTH * (1 - (now - one.at) / span);
-      return `${x.toFixed(1)},${(HEIGHT - 2 - (HEIGHT - 4) * one[name] / most).toFixed(1)}`;
+    const span = Math.max(SHORTEST, now.at - this.moments[0].at);
+    const points = [...this.moments, now].map((one) => {
+      const x = WIDTH * (1 - (now.at - one.at) / span);
+      return `${x.toFixed(1)},${(HEIGHT - 2 - (HEIGHT - 4) * one[name] / (most || 1)).toFixed(1)}`;
     });
     line.setAttribute("points", points.join(" "));
   }

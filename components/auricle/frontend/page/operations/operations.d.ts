@@ -93,6 +93,18 @@ export interface KvRoom {
 }
 
 /**
+ * The load of all processors at `at` (Unix seconds): open sessions, those with speech, clients
+ * that were refused lately, and the 95th percentile of recent chunks, from audio to text.
+ */
+export interface LoadMoment {
+  at: number;
+  sessions: number;
+  speaking: number;
+  waiting: number;
+  chunk_seconds: number;
+}
+
+/**
  * The deployment at `at` (Unix seconds), as this frontend sees it; without any transcript.
  *
  * A new one is made every `every_seconds` while a page is open. Without `keys` no API keys are
@@ -114,6 +126,14 @@ export interface Operations {
   sessions: readonly SessionRow[];
   sessions_left_out: number;
   chosen: ChosenSession | null;
+}
+
+/**
+ * The last hour as this frontend saw it, oldest first, with a moment every `every_seconds`.
+ */
+export interface OperationsHistory {
+  every_seconds: number;
+  moments: readonly LoadMoment[];
 }
 
 /**

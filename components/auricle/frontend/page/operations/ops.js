@@ -238,9 +238,11 @@ function choose(session) {
 function open() {
   stream?.close();
   if (PAUSE.getAttribute("aria-pressed") === "true") return;
+  const key = KEY.value.trim();
+  void HISTORY.load(new URL("v1/operations/history", SERVER).href, key ? { Authorization: `Bearer ${key}` } : undefined);
   const address = new URL("v1/operations/events", SERVER);
   if (chosen) address.searchParams.set("session", chosen);
-  stream = new Stream(address.href, KEY.value.trim(), {
+  stream = new Stream(address.href, key, {
     shown: (found) => {
       text("connection", "live");
       HISTORY.add(found);
