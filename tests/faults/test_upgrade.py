@@ -116,6 +116,7 @@ async def live_sessions(
     print(f"{len(heard_texts)} sessions, {SESSIONS} at a time: words lost 0, sessions ended 0")
 
 
+@pytest.mark.timeout(1800)  # with 20 sessions on a busy machine
 async def test_a_graph_is_upgraded_pool_by_pool_and_rolled_back(
     server: Server, undisturbed: str
 ) -> None:
