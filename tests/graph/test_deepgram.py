@@ -16,6 +16,7 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
+import websockets
 
 from auricle.client.stream import stream_file
 from auricle_testing import recordings
@@ -23,7 +24,6 @@ from auricle_testing.server import ANSWER_SECONDS, ROOT, Server
 from tests.pcm import PACKET, pcm
 
 deepgram = pytest.importorskip("deepgram", reason="run make setup")
-from deepgram.core.api_error import ApiError  # noqa: E402
 from deepgram.environment import DeepgramClientEnvironment  # noqa: E402
 from deepgram.errors import BadRequestError  # noqa: E402
 
@@ -148,14 +148,20 @@ async def test_finalize_gives_the_text_at_once_and_the_session_goes_on(server: S
         assert text(await rest(connection))
 
 
-@pytest.mark.parametrize(("options", "status"), [({"channels": 2}, 400), ({"model": "x"}, 404)])
-async def test_options_that_cannot_be_served_are_refused_at_the_handshake(
-    server: Server, options: dict[str, Any], status: int
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [({"channels": 2}, "unsupported_value"), ({"model": "x"}, "model_not_found")],
+)
+async def test_the_client_gets_the_reason_of_a_refusal(
+    server: Server, options: dict[str, Any], code: str
 ) -> None:
-    with pytest.raises(ApiError) as refused:
-        async with listening(server, **options):
-            pass
-    assert refused.value.status_code == status
+    async with listening(server, **options) as connection:
+        error = await connection.recv()
+        assert (error.type, error.variant) == ("Error", code)
+        with pytest.raises(
+            websockets.ConnectionClosedError, match=re.escape(error.description[:80])
+        ):
+            await connection.recv()
 
 
 def deepgram_client(server: Server) -> Any:

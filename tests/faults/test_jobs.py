@@ -1,0 +1,81 @@
+"""Frontends that share jobs are killed in turn: each job has one answer, the undisturbed one."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from auricle.client import Client, Transcript
+from auricle_testing import recordings
+from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
+
+pytestmark = pytest.mark.end_to_end
+NAMES = ("hello", "market", "station", "kitchen")
+ROUNDS = 3  # jobs of each recording
+DONE_SECONDS = 300.0
+
+
+def in_work(frontend: Server) -> bool:
+    """Whether a frontend transcribes a recording."""
+    text = httpx.get(f"{frontend.url}/metrics", timeout=ANSWER_SECONDS).text
+    return "\nauricle_frontend_recordings 0.0\n" not in text
+
+
+def listed(frontend: Server) -> list[str]:
+    """The ids of all jobs."""
+    found = httpx.get(f"{frontend.url}/v1/audio/jobs?limit=100", timeout=ANSWER_SECONDS).json()
+    return sorted(one["id"] for one in found["data"])
+
+
+def sharing(server: Server, folder: Path) -> contextlib.AbstractContextManager[Server]:
+    """One more frontend, with this folder of jobs."""
+    return frontend_beside(
+        server,
+        f"--Frontend.jobs_folder={folder}",
+        "--Frontend.job_lease_seconds=2",
+        "--Frontend.max_running_jobs=2",
+    )
+
+
+@contextlib.contextmanager
+def killed(server: Server, folder: Path) -> Iterator[Server]:
+    """The same, which is killed at the end of the block."""
+    with (
+        pytest.raises(AssertionError, match="did not end cleanly"),
+        sharing(server, folder) as frontend,
+    ):
+        yield frontend
+        psutil.Process(frontend.process.pid).send_signal(signal.SIGKILL)
+        frontend.process.wait(ANSWER_SECONDS)
+
+
+async def test_no_job_is_lost_or_doubled_while_frontends_die(
+    server: Server, tmp_path: Path
+) -> None:
+    folder = tmp_path / "jobs"
+    expected: dict[str, Transcript] = {}
+    jobs: dict[str, str] = {}  # the recording of each, by id
+    for name in NAMES:
+        expected[name] = await Client(server.url).transcribe(recordings.path(name))
+    with contextlib.ExitStack() as last:
+        with contextlib.ExitStack() as second:
+            with killed(server, folder) as first:
+                client = Client(first.url)
+                for name in NAMES * ROUNDS:
+                    jobs[(await client.submit(recordings.path(name))).id] = name
+                other = second.enter_context(killed(server, folder))
+                await eventually(lambda: in_work(first), DONE_SECONDS)
+            await eventually(lambda: in_work(other), DONE_SECONDS)
+            third = last.enter_context(sharing(server, folder))
+        client = Client(third.url)
+        for job, name in jobs.items():
+            assert await client.wait(job, timeout_seconds=DONE_SECONDS) == expected[name]
+            assert (await client.job(job)).attempts <= 3
+        assert listed(third) == sorted(jobs)
+        assert len([*(folder / "answers").iterdir()]) == len(jobs)
