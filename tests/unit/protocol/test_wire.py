@@ -107,7 +107,7 @@ def test_a_sample_with_an_ignored_value_is_found() -> None:
 RECEIVER, AT = "auricle.pd_worker.generate/7f", 1_000.0
 SEALED = bytes.fromhex(
     "0142c9dc8bab0e40b60000000000000000000f424000000000"  # header
-    "e49043aa4417a34c13af460c5746394c"  # MAC
+    "e49043aa4417a34c13af460c5746394c"  # pragma: allowlist secret (MAC)
     "61206d657373616765"
 )
 
