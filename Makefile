@@ -76,7 +76,7 @@ $(CHROMIUM)/.installed: components/auricle_testing/chromium/package-lock.json
 bench-smoke: setup-dev $(VENV)/.installed-sglang bench-env
 	$(BIN)/python -m benchmarks.smoke
 
-# More than 5,000 cases of hostile input beside a witness: nothing crashes, hangs or changes its words.
+# Thousands of cases of hostile input beside a witness: nothing crashes, hangs or changes its words.
 hostile-quick: setup-dev
 	$(BIN)/python -m benchmarks.hostile --quick --out build/hostile-quick.json
 

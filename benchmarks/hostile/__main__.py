@@ -37,7 +37,7 @@ _MUST_BE_0 = (
     *("witness_errors", "attackers_failed"),
 )
 _WARM_PACKETS, _SETTLE_SECONDS = 60, 45.0
-_WITNESSES_AT_ONCE = 6
+_WITNESSES_AT_ONCE = 8
 _MOST_SHOWN = 4_000
 
 
