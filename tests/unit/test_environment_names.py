@@ -98,6 +98,10 @@ def in_grpc(name: str) -> bool:
     return any(has(path, name.encode() + b"\0") for path in libraries)
 
 
+def in_torch(name: str) -> bool:
+    return has(packages() / "torch/lib/libc10.so", name.encode() + b"\0")
+
+
 def in_sglang(name: str) -> bool:
     """Most variables are attributes of a class; the kind of device is read where it is needed."""
     files = (packages() / "sglang/srt" / path for path in ("environ.py", "utils/common.py"))
@@ -114,6 +118,7 @@ _READERS = {
     "UCX_": in_ucx,
     "NIXL_": in_nixl,
     "GRPC_": in_grpc,
+    "TORCH_": in_torch,
 }
 
 

@@ -149,7 +149,7 @@ class Client:
 # fmt: off
 _SENT = (
     "language", "languages", "context", "chunk_ms", "partials", "endpointing", "words", "diarize",
-    "max_speakers", "translate", "terms",
+    "word_times", "max_speakers", "translate", "terms",
 )
 # fmt: on
 

@@ -28,7 +28,8 @@ class StreamOptions(TypedDict, total=False):
     20 s, and a file or an array is sent at its own speed instead of as fast as possible. Each
     segment is in one of `languages`, at most four. `translate` has the target languages, as ISO
     639-1 codes; `terms` are words and their translations, by language. With `diarize` there are at
-    most `max_speakers`. `on_sent` is called on the event loop with the seconds of audio sent.
+    most `max_speakers`. `word_times` "grid" needs no aligner: words have the times of decodes.
+    `on_sent` is called on the event loop with the seconds of audio sent.
     """
 
     sample_rate: int
@@ -39,6 +40,7 @@ class StreamOptions(TypedDict, total=False):
     partials: bool
     endpointing: Endpointing
     words: bool
+    word_times: Literal["aligned", "grid"]
     diarize: bool
     max_speakers: int | None
     translate: Sequence[str]

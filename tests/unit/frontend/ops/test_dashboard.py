@@ -107,6 +107,7 @@ def test_every_metric_is_on_the_dashboard_or_named_here() -> None:
         "auricle_encode_worker_batch_limit",  # a setting, until a device's memory is too small
         "auricle_encode_worker_slots_spoiled_total",
         "auricle_internal_messages_refused_total",
+        "auricle_internal_incompatible_instances",  # in an upgrade; `auricle doctor` judges it
         "auricle_internal_local_calls_total",
         "auricle_internal_local_calls_in_flight",
         "auricle_internal_local_connections",
