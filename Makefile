@@ -134,7 +134,7 @@ test-graph: setup-dev $(if $(filter sglang,$(ENGINE)),$(VENV)/.installed-sglang)
 test-sglang: $(VENV)/.installed-sglang
 	$(BIN)/pytest -k sglang tests/integration/test_engine_contract.py tests/integration/test_sglang_graph.py tests/integration/test_translate_worker.py
 
-# What failed in the last of these two, once more and alone: up to three races do not stop CI, but
+# What failed in the last of these two, once more and alone: races in up to three files do not stop CI, but
 # they are named, and each is a defect of the test or of the server.
 test-again: setup-dev
 	$(BIN)/python -m tests.again --most 3

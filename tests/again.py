@@ -17,13 +17,17 @@ def last_failed(file: Path = LAST_FAILED) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 if at least one and at most `--most` tests had failed, and all of them pass now."""
+    """Return 0 if tests of at least one and at most `--most` files had failed, and all pass now.
+
+    Files count, because a race in a fixture fails all tests of a file.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--most", type=int, default=3, help="with more failures none is run again")
+    parser.add_argument("--most", type=int, default=3, help="with more files none is run again")
     most = parser.parse_args(arguments).most
     names = last_failed()
-    if not 0 < len(names) <= most:
-        print(f"{len(names)} tests failed; between 1 and {most} are run again")
+    files = {name.partition("::")[0] for name in names}
+    if not 0 < len(files) <= most:
+        print(f"tests of {len(files)} files failed; of 1 to {most} they are run again")
         return 1
     if subprocess.call([sys.executable, "-m", "pytest", "-n", "0", *names]) != 0:
         return 1

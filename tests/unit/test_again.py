@@ -14,9 +14,9 @@ pytestmark = pytest.mark.unit
 
 @pytest.fixture
 def failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one test that passes and one that fails."""
+    """A folder with tests that pass and one that fails."""
     (tmp_path / "test_it.py").write_text(
-        "def test_passes(): pass\ndef test_fails(): assert False\n"
+        "def test_passes(): pass\ndef test_also(): pass\ndef test_fails(): assert False\n"
     )
     monkeypatch.chdir(tmp_path)
     again.LAST_FAILED.parent.mkdir(parents=True)
@@ -43,10 +43,18 @@ def test_a_test_that_fails_again_has_failed(failed: Path) -> None:
     assert again.main([]) == 1
 
 
-def test_many_failures_are_no_race(failed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    failing("test_passes", "test_fails")
+def test_failures_of_one_file_count_once(failed: Path) -> None:
+    """Its fixture may have failed."""
+    failing("test_passes", "test_also")
+    assert again.main(["--most", "1"]) == 0
+
+
+def test_failures_of_many_files_are_no_race(
+    failed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again.LAST_FAILED.write_text(json.dumps({"test_it.py::test_passes": True, "two.py::a": True}))
     assert again.main(["--most", "1"]) == 1
-    assert "2 tests failed" in capsys.readouterr().out
+    assert "2 files failed" in capsys.readouterr().out
 
 
 def test_a_run_that_failed_without_a_failed_test_has_failed(failed: Path) -> None:
