@@ -353,22 +353,6 @@ async def test_a_handshake_waits_for_the_answer_to_the_request_before_it(early: 
         writer.close()
 
 
-async def test_a_client_with_a_waiting_handshake_may_leave(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    door, app = Door(LIMITS), App()
-    async with door.serving(app.app):
-        _, writer = await door.connect()
-        writer.write(SLOW + HANDSHAKE)
-        await until(lambda: app.waiting)
-        (connection,) = door.connections._open
-        connection.abort()
-        await connected(door, 0)
-        app.go.set()
-        await until(lambda: app.slow_answers == 1)
-    assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
 # ── numbers ─────────────────────────────────────────────────────────────────
 
 
@@ -409,13 +393,14 @@ async def test_there_is_an_end_to_connections() -> None:
             writer.close()
 
 
+@pytest.mark.parametrize("waiting", [SLOW, HANDSHAKE])
 async def test_an_answer_on_an_ended_connection_is_dropped_although_another_request_waits(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, waiting: bytes
 ) -> None:
     door, app = Door(LIMITS), App()
     async with door.serving(app.app):
         _, writer = await door.connect()
-        writer.write(SLOW * 2)
+        writer.write(SLOW + waiting)
         await until(lambda: app.waiting)
         (connection,) = door.connections._open
         connection.abort()
