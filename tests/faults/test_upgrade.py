@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 
 import pytest
 
@@ -47,7 +47,9 @@ def options(component: str) -> tuple[str, ...]:
     return (*common, *own)
 
 
-def beside(server: Server, component: str, wires: tuple[int, int], *more: str) -> Iterator[Server]:
+def joining(
+    server: Server, component: str, wires: tuple[int, int], *more: str
+) -> AbstractContextManager[Server]:
     return component_beside(server, component, *options(component), *more, wires=wires)
 
 
@@ -59,7 +61,7 @@ async def test_processes_of_another_version_are_used_by_each_other_only(
     logged = len(server.log)
     with ExitStack() as stack:
         starting = (
-            asyncio.to_thread(stack.enter_context, beside(server, component, NEWER_ONLY))
+            asyncio.to_thread(stack.enter_context, joining(server, component, NEWER_ONLY))
             for component in POOLS
         )
         joined = dict(zip(POOLS, await asyncio.gather(*starting), strict=True))
@@ -126,7 +128,7 @@ async def test_a_graph_is_upgraded_pool_by_pool_and_rolled_back(
 
     async def upgrade(component: str) -> None:
         more = (f"--Frontend.port={port}",) if component == "Frontend" else ()
-        entering = beside(server, component, NEWER, *more)
+        entering = joining(server, component, NEWER, *more)
         await asyncio.to_thread(stacks[component].enter_context, entering)
         launcher.scale(component, 0)
         await eventually(lambda: not running(server, component), READY_SECONDS)

@@ -206,8 +206,8 @@ class RemoteEndpoint:
         return self._quarantine.free(self._compatible(await self._connected()), time.monotonic())
 
     def _compatible(self, client: Any) -> list[int]:
-        instances = list(client.instance_ids())
-        return instances if self._incompatible is None else self._incompatible.without(instances)
+        listed = client.instance_ids()
+        return list(listed) if self._incompatible is None else self._incompatible.without(listed)
 
     async def listed(self) -> list[int]:
         """Return the instances in discovery, also those whose calls failed.

@@ -15,6 +15,14 @@ import msgspec
 LOAD_TOPIC = "load"
 # A process that has not reported for this many of its intervals is considered gone.
 STALE_INTERVALS = 3.0
+_SHORTEST_SECONDS = 1.0
+
+
+def is_silent(age_seconds: float, every_seconds: float) -> bool:
+    """Whether a process that reported at this interval sends no reports any more."""
+    return age_seconds > STALE_INTERVALS * max(every_seconds, _SHORTEST_SECONDS)
+
+
 # The required pools, and all pools; load/pools.py describes them.
 WorkerKind = Literal["encode_worker", "pd_worker"]
 PoolKind = (

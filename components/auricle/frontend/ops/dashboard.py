@@ -26,15 +26,13 @@ from auricle.frontend.ops.documents import (
     WorkerState,
 )
 from auricle.frontend.ops.gatherer import Snapshot
+from auricle.load.reports import is_silent
 from auricle.ops.checks import findings
 from auricle.ops.finding import NamedProcess, Processes, title
 from auricle.protocol.control import Decisions
 from auricle.protocol.views import STEPS_KEPT_SECONDS, SeenWorker, View
 
 T = TypeVar("T")
-# A worker is silent when its last report is older than three of its intervals.
-_SILENT_INTERVALS = 3.0
-_SHORTEST_SECONDS = 1.0
 _NEEDED, _NO_POOLS = ("encode_worker", "pd_worker"), ("frontend", "processor", "planner")
 
 
@@ -122,9 +120,7 @@ def _processor(process: NamedProcess, views: Mapping[str, View]) -> ProcessorSta
 def _worker(process: NamedProcess, loads: Mapping[tuple[str, str], SeenWorker]) -> WorkerState:
     load = loads.get((process.answer.component, process.answer.instance))
     description = process.answer.description
-    silent = load is not None and load.age_seconds > _SILENT_INTERVALS * max(
-        load.every_seconds, _SHORTEST_SECONDS
-    )
+    silent = load is not None and is_silent(load.age_seconds, load.every_seconds)
     return WorkerState(
         place=_place(process, silent=silent, draining=load is not None and load.draining),
         load=load,

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from auricle.frontend.ops.documents import LoadMoment, OperationsHistory
-from auricle.load.reports import STALE_INTERVALS, ProcessorLoad
+from auricle.load.reports import ProcessorLoad, is_silent
 
 EVERY_SECONDS = 10.0
 _KEPT_SECONDS = 3600.0
-_SHORTEST_SECONDS = 1.0
 
 
 class LoadHistory:
@@ -36,11 +35,7 @@ class LoadHistory:
 
     def record(self) -> None:
         """Record the present load. A processor that is silent does not count."""
-        loads = [
-            load
-            for age, load in self._reports()
-            if age <= STALE_INTERVALS * max(load.seconds, _SHORTEST_SECONDS)
-        ]
+        loads = [load for age, load in self._reports() if not is_silent(age, load.seconds)]
         self._moments.append(
             LoadMoment(
                 at=self._wall_clock(),

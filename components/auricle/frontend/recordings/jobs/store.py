@@ -304,7 +304,7 @@ class JobStore:
     def claim(self, owners: Collection[str] = (), jobs: Collection[str] = ()) -> StoredJob | None:
         """Return the next job, which is running from now on.
 
-        Those of `owners`, and `jobs` by their ids, are passed over.
+        Jobs of `owners` are skipped, and so are jobs with the ids `jobs`.
         """
         passed_over = [msgspec.json.encode(list(some)).decode() for some in (owners, jobs)]
         if not self._any_queued():  # without taking the write lock at each call
