@@ -1,13 +1,13 @@
 """A voice agent: Pipecat's pipeline with auricle as recognizer and espeak-ng as synthesizer.
 
-    pip install 'pipecat-ai[openai]==1.14.0' espeakng-loader
-    python examples/voice_agent.py RECORDING.wav... [--url http://127.0.0.1:8080] [--out agent.wav]
+    pip install 'pipecat-ai[openai]==1.14.0' espeakng-loader soundfile
+    python examples/voice_agent.py RECORDING... [--url http://127.0.0.1:8080] [--out agent.wav]
 
 auricle detects where a turn of the caller ends. `Replies` then stands for a language model, and the
 voice speaks its answer, which the caller interrupts by speaking. The caller is a list of recordings
-(WAV, 16 kHz, one channel), so that the agent runs without a microphone: each begins when the answer
-to the one before is over. In an application a transport of Pipecat takes the place of `speak` and
-`Listener`, and a service such as `OpenAILLMService` the place of `Replies`.
+(WAV, FLAC, MP3 or Ogg; 16 kHz, one channel), so that the agent runs without a microphone: each
+begins when the answer to the one before is over. In an application a transport of Pipecat takes the
+place of `speak` and `Listener`, and a service such as `OpenAILLMService` the place of `Replies`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ctypes
-import wave
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import espeakng_loader
+import numpy as np
+import soundfile
 from loguru import logger
 from pipecat.frames.frames import (
     EndFrame,
@@ -132,17 +133,16 @@ class Listener(FrameProcessor):
 
     def write(self, path: Path) -> None:
         """Write the audio of all answers as a WAV file."""
-        with wave.open(str(path), "wb") as file:
-            file.setparams((1, 2, self.rate, 0, "NONE", ""))
-            file.writeframes(self.audio)
+        samples = np.frombuffer(self.audio, np.int16)
+        soundfile.write(path, samples, self.rate, format="WAV", subtype="PCM_16")
 
 
 def packets(path: Path) -> Iterator[bytes]:
     """Yield a recording in packets, and then silence without end."""
-    with wave.open(str(path)) as file:
-        if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (RATE, 1, 2):
-            raise SystemExit(f"{path} is not WAV with 16 bits, {RATE} Hz and one channel")
-        pcm = file.readframes(file.getnframes())
+    samples, rate = soundfile.read(path, dtype="int16")
+    if rate != RATE or samples.ndim > 1:
+        raise SystemExit(f"{path} has {rate} Hz, not {RATE}, or more than one channel")
+    pcm = samples.tobytes()
     size = 2 * round(FRAME_SECONDS * RATE)
     for at in range(0, len(pcm), size):
         yield pcm[at : at + size]

@@ -246,7 +246,8 @@ def running(name: str, model: Weights, *settings: str) -> Iterator[Serving]:
         command, port, log, peer.environment, health=peer.health, health_port=health_port
     ) as process:
         target = Target(f"http://127.0.0.1:{port}", str(model.transformers), language="English")
-        yield Serving(target, process, shlex.join(command).replace(f"{ROOT}/", ""))
+        shown = shlex.join(command).replace(f"{ROOT}/", "").replace(f"{Path.home()}/", "~/")
+        yield Serving(target, process, shown)
 
 
 # Other servers accept any number of sessions, whether they carry them or not.

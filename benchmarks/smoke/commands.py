@@ -200,6 +200,11 @@ SHORT = (
             "python -m benchmarks.people --out build/people.json [--quick]",
         ),
     ),
+    Short(
+        "benchmarks.many_recordings --smoke --out {out}/many-recordings.json",
+        300,
+        ("python -m benchmarks.many_recordings --out build/many-recordings.json",),
+    ),
     Short("benchmarks.tuning --out {out}", 60, ("python -m benchmarks.tuning",)),
     Short(
         "benchmarks.ways.cadence --recordings 1",

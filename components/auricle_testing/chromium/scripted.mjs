@@ -142,7 +142,25 @@ const plain = await opened(DESK, SETTLED);
 await plain.goto(url.replace("127.0.0.1", "auricle.test"), { waitUntil: "networkidle0" });
 await plain.click("#listen");
 await plain.waitForFunction(() => document.getElementById("trouble").textContent);
-found.noMicrophone = await trouble(plain);
+found.noMicrophone = [await trouble(plain)];
+
+// Other reasons for no microphone: one that was unplugged, and two that Chromium cannot have here,
+// whose device is allowed and never in use.
+const microphone = await opened(DESK, SETTLED);
+const refused = async () => {
+  await microphone.click("#listen");
+  await microphone.waitForFunction(() => document.getElementById("trouble").textContent);
+  found.noMicrophone.push(await trouble(microphone));
+};
+await microphone.evaluate(() => document.getElementById("device").replaceChildren(new Option("Headset", "unplugged")));
+await refused();
+for (const reason of ["NotReadableError", "NotAllowedError"]) {
+  await microphone.evaluate((reason) => {
+    navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException("", reason));
+    document.getElementById("trouble").textContent = "";
+  }, reason);
+  await refused();
+}
 
 // The page at other widths.
 for (const [name, width, scheme] of [["360", 360, "light"], ["768", 768, "dark"], ["1440", 1440, "light"]]) {

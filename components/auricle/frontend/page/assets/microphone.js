@@ -6,7 +6,7 @@ const LAST_PACKET_MS = 500;
 
 /** @type {Record<string, string>} by the name of the browser's error */
 const WHY = {
-  NotAllowedError: "the browser does not allow this page to use it; allow it beside the address, and start again",
+  NotAllowedError: "the browser does not allow this page to use it; allow it next to the address, and start again",
   NotFoundError: "none is connected; a file works without one",
   NotReadableError: "another program uses it",
   OverconstrainedError: "it is not connected any more; choose another one",
