@@ -1,0 +1,280 @@
+"""A graph on several hosts, as docs/several_hosts.md deploys it: each process on a host of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from auricle_testing.hosts import Host, Network, network
+from auricle_testing.server import (
+    ANSWER_SECONDS,
+    LIGHT_ENGINE,
+    READY_SECONDS,
+    ROOT,
+    STOP_SECONDS,
+    UNHURRIED,
+    leaving_nothing,
+)
+from auricle_testing.services import BIN
+
+EXAMPLE = ROOT / "examples/several_hosts"
+CLIENT = "client"
+# The hosts of each role.
+ROLES = {
+    "client": (CLIENT,),
+    "etcd": ("etcd1", "etcd2", "etcd3"),
+    "nats": ("nats",),
+    "frontend": ("frontend1", "frontend2"),
+    "processor": ("processor1", "processor2"),
+    "encode": ("encode1", "encode2"),
+    "pd": ("pd1", "pd2"),
+}
+COMPONENTS = {
+    "frontend": "Frontend",
+    "processor": "Processor",
+    "encode": "EncodeWorker",
+    "pd": "PdWorker",
+}
+CLIENT_PORT, SYSTEM_PORT, ETCD_PORT, ETCD_PEER_PORT, NATS_PORT = 8080, 9090, 2379, 2380, 4222
+# The shortest lease, so that tests need not wait for long until a lost host's records expire.
+LEASE_SECONDS = 10
+_POLL_SECONDS = 0.1
+
+
+def role_of(host: str) -> str:
+    """Return the role of a host."""
+    return next(role for role, hosts in ROLES.items() if host in hosts)
+
+
+@dataclass
+class Program:
+    """A program on one host, which can be started again after it has ended."""
+
+    host: Host
+    arguments: Sequence[str]
+    environment: dict[str, str]
+    log: list[str] = field(default_factory=list)
+    _process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self.host.command(*self.arguments),
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.log.append(line.rstrip())
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal, if the program runs, and return its exit code."""
+        assert self._process is not None
+        if self.runs:
+            self.signal(number)
+        return self._process.wait(STOP_SECONDS)
+
+
+@dataclass
+class Deployment:
+    """The running graph: its network, and the programs by host."""
+
+    network: Network
+    programs: dict[str, Program]
+
+    @property
+    def urls(self) -> list[str]:
+        """The addresses of the frontends."""
+        return [f"http://{self.address(host)}:{CLIENT_PORT}" for host in ROLES["frontend"]]
+
+    def address(self, host: str) -> str:
+        return self.network.hosts[host].address
+
+    def health(self, host: str) -> bool:
+        """Whether the component of a host is healthy."""
+        port = CLIENT_PORT if role_of(host) == "frontend" else SYSTEM_PORT
+        with contextlib.suppress(httpx.HTTPError):
+            url = f"http://{self.address(host)}:{port}/health"
+            return httpx.get(url, timeout=1.0).status_code == 200
+        return False
+
+    def metric(self, host: str, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples with these labels."""
+        port = CLIENT_PORT if role_of(host) == "frontend" else SYSTEM_PORT
+        text = httpx.get(f"http://{self.address(host)}:{port}/metrics", timeout=ANSWER_SECONDS).text
+        samples = re.findall(rf"^{name}({{.*}})? (\S+)$", text, re.MULTILINE)
+        wanted = [f'{key}="{value}"' for key, value in labels.items()]
+        return sum(float(value) for found, value in samples if all(w in found for w in wanted))
+
+    def registered(self, member: str = ROLES["etcd"][0]) -> list[str]:
+        """Return the keys of all endpoints in discovery, as one etcd member reports them."""
+        endpoint = f"http://{self.address(member)}:{ETCD_PORT}"
+        command = [str(BIN / "etcdctl"), "--endpoints", endpoint, "get", "--prefix"]
+        listed = subprocess.run(
+            [*command, "v1/instances", "--keys-only"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+        return listed.stdout.split()
+
+    def etcd_leader(self) -> str:
+        """Return the host of etcd's leader."""
+        endpoints = ",".join(f"http://{self.address(h)}:{ETCD_PORT}" for h in ROLES["etcd"])
+        status = subprocess.run(
+            [str(BIN / "etcdctl"), "--endpoints", endpoints, "endpoint", "status", "-w", "json"],
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_SECONDS,
+        )
+        for one in json.loads(status.stdout):
+            if one["Status"]["header"]["member_id"] == one["Status"]["leader"]:
+                address = one["Endpoint"].removeprefix("http://").partition(":")[0]
+                return next(h for h in ROLES["etcd"] if self.address(h) == address)
+        raise LookupError("etcd has no leader")
+
+    def whole(self) -> bool:
+        """Whether all components are healthy, and each frontend has both processors."""
+        hosts = [host for role in COMPONENTS for host in ROLES[role]]
+        return all(self.health(host) for host in hosts) and all(
+            httpx.get(f"{url}/health", timeout=ANSWER_SECONDS).json()["processors"] == 2
+            for url in self.urls
+        )
+
+
+def until(condition: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
+    """Wait until other processes fulfil `condition`. Raises AssertionError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, why()
+        time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def deployed(folder: Path, *overrides: str) -> Iterator[Deployment]:
+    """Run the graph until the block ends; the calling thread is on the client's host meanwhile.
+
+    `folder` gets the files of etcd and NATS. Fails if a process is left behind.
+    """
+    secret = folder / "secret"
+    secret.write_text("s" * 64)
+    secret.chmod(0o600)
+    names = [host for hosts in ROLES.values() for host in hosts]
+    with contextlib.ExitStack() as stack:
+        made = stack.enter_context(network(names))
+        environment = stack.enter_context(leaving_nothing())
+        deployment = Deployment(made, {})
+        settings = [*_settings(made, secret), *overrides]
+        for host in made.hosts.values():
+            if (arguments := _arguments(host, made, folder, settings)) is not None:
+                program = Program(host, arguments, environment | _variables())
+                deployment.programs[host.name] = program
+                stack.callback(_ended, program)
+        stack.enter_context(made.hosts[CLIENT].entered())
+        for program in deployment.programs.values():
+            program.start()
+        until(deployment.whole, READY_SECONDS, lambda: _logs(deployment))
+        yield deployment
+        made.heal()
+        # Callers before callees: processes in use end their sessions first.
+        for role, component in COMPONENTS.items():
+            for host in ROLES[role]:
+                program = deployment.programs[host]
+                program.signal(signal.SIGTERM)
+            for host in ROLES[role]:
+                code = deployment.programs[host].end(signal.SIGCONT)
+                assert code == 0, f"{component}:\n" + "\n".join(deployment.programs[host].log[-60:])
+        until(lambda: not deployment.registered(), STOP_SECONDS, lambda: "stale records")
+
+
+def _ended(program: Program) -> None:
+    if program.runs:
+        program.end(signal.SIGKILL)
+
+
+def _logs(deployment: Deployment) -> str:
+    return "\n".join(
+        f"{host}: {line}" for host, one in deployment.programs.items() for line in one.log[-20:]
+    )
+
+
+def _variables() -> dict[str, str]:
+    lines = (EXAMPLE / "environment").read_text().splitlines()
+    pairs = (word.partition("=") for line in lines for word in shlex.split(line, comments=True))
+    return {name: value for name, _, value in pairs} | {"PYTHONUNBUFFERED": "1"}
+
+
+def _settings(made: Network, secret: Path) -> list[str]:
+    def endpoints(role: str, scheme: str, port: int) -> str:
+        return ",".join(f"{scheme}://{made.hosts[host].address}:{port}" for host in ROLES[role])
+
+    return [
+        f"--Common.secret_file={secret}",
+        f"--Common.etcd_endpoints={endpoints('etcd', 'http', ETCD_PORT)}",
+        f"--Common.nats_server={endpoints('nats', 'nats', NATS_PORT)}",
+        f"--Common.etcd_lease_seconds={LEASE_SECONDS}",
+        "--Common.load_report_seconds=0.5",
+        *UNHURRIED,
+        *LIGHT_ENGINE,
+    ]
+
+
+def _arguments(
+    host: Host, made: Network, folder: Path, settings: Sequence[str]
+) -> list[str] | None:
+    """Return the command of a host's program; None for the client's host."""
+    role = role_of(host.name)
+    if role == "etcd":
+        return _etcd(host, made, folder)
+    if role == "nats":
+        listen = ("-a", host.address, "-p", str(NATS_PORT))
+        return [str(BIN / "nats-server"), *listen, "-js", "-sd", str(folder / "nats")]
+    if role not in COMPONENTS:
+        return None
+    return [
+        *(sys.executable, "-m", "auricle", "serve", "graphs.e_pd:Frontend"),
+        *("-f", os.fspath(EXAMPLE / "auricle.yaml")),
+        f"--{COMPONENTS[role]}.replicas=1",
+        f"--Common.internal_host={host.address}",
+        *settings,
+    ]
+
+
+def _etcd(host: Host, made: Network, folder: Path) -> list[str]:
+    peers = {name: f"http://{made.hosts[name].address}:{ETCD_PEER_PORT}" for name in ROLES["etcd"]}
+    own, client = peers[host.name], f"http://{host.address}:{ETCD_PORT}"
+    return [
+        *(str(BIN / "etcd"), "--name", host.name, "--data-dir", str(folder / host.name)),
+        *("--listen-client-urls", client, "--advertise-client-urls", client),
+        *("--listen-peer-urls", own, "--initial-advertise-peer-urls", own),
+        *("--initial-cluster", ",".join(f"{name}={url}" for name, url in peers.items())),
+        # An election in a busy network takes seconds anyway, and must not be provoked by it.
+        *("--heartbeat-interval", "300", "--election-timeout", "3000"),
+    ]

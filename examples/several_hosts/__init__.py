@@ -1,0 +1,1 @@
+"""A deployment on several hosts; docs/several_hosts.md describes it."""

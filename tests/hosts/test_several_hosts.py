@@ -1,0 +1,81 @@
+"""A graph whose processes are on hosts of their own; its ports; partitions between its hosts."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+
+import pytest
+
+from auricle.client.stream import stream_file
+from auricle_testing import recordings
+from auricle_testing.several_hosts import CLIENT, COMPONENTS, ROLES, Deployment, role_of
+from auricle_testing.transcripts import heard
+from examples.several_hosts.firewall import openings
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
+_CONNECT_SECONDS = 1.0
+
+
+async def test_a_live_session_crosses_hosts(deployment: Deployment) -> None:
+    samples = recordings.samples("station")
+    events = [event async for event in stream_file(deployment.urls, samples, live=True)]
+    assert heard(events) == recordings.words("station")
+    received = [
+        deployment.metric(host, "auricle_pd_worker_received_bytes_total", transport="nixl")
+        for host in ROLES["pd"]
+    ]
+    assert sum(received) > 0, "no embeddings came over the network"
+
+
+def listening(deployment: Deployment, host: str) -> set[int]:
+    """The TCP ports on which other hosts could connect to this one, as its kernel lists them."""
+    namespace = deployment.network.hosts[host].namespace
+    listed = subprocess.run(
+        ["ip", "netns", "exec", namespace, "ss", "--no-header", "-tln"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    found = (re.match(r"(.*):(\d+)$", line.split()[3]) for line in listed.stdout.splitlines())
+    return {int(one[2]) for one in found if one and not one[1].startswith(("127.", "[::1]"))}
+
+
+def reaches(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), _CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_the_table_names_every_open_port(deployment: Deployment) -> None:
+    unnamed = []
+    for host in deployment.programs:
+        ports = listening(deployment, host)
+        assert ports, f"{host} has no port"
+        for port in ports:
+            if not any(o.first <= port <= o.last and role_of(host) in o.listen for o in openings()):
+                unnamed.append((host, port))
+    assert unnamed == []
+
+
+def test_other_hosts_reach_only_ports_that_the_table_opens_to_them(
+    deployment: Deployment, firewalled: None
+) -> None:
+    """Each host tries the open ports of the first host of each role."""
+    wrong = []
+    targets = [(ROLES[role][0], role) for role in ROLES if role != CLIENT]
+    ports = {host: listening(deployment, host) for host, _ in targets}
+    for source in ("client", "frontend", "processor", "encode", "pd", "nats", "etcd"):
+        sources = {source, "monitoring"} if source == CLIENT else {source}
+        with deployment.network.hosts[ROLES[source][-1]].entered():
+            for host, role in targets:
+                for port in ports[host]:
+                    allowed = any(o.allows(s, role, port) for o in openings() for s in sources)
+                    if reaches(deployment.address(host), port) != allowed:
+                        wrong.append((source, host, port, allowed))
+    assert wrong == []
+    assert set(COMPONENTS) < {role for _, role in targets}
