@@ -37,11 +37,12 @@ def recovery_seconds(
     later = [(at, ms) for at, ms in later if at < until_seconds]
     # At the end of the audio, or before a pause, the fault delays the next text.
     near = [heard for heard in later if heard[1] <= 1_000 * at_seconds + _SPOKEN_AFTER_MS]
-    delays = [_first_after(found, ms) - at for at, ms in near or later[:1]]
+    delays = [first_after(found, ms) - at for at, ms in near or later[:1]]
     return max(0.0, *delays) if delays else 0.0
 
 
-def _first_after(found: Sequence[Heard], ms: float) -> float:
+def first_after(found: Sequence[Heard], ms: float) -> float:
+    """Return when text up to `ms` of the audio came; infinite if it never did."""
     # Where a segment ends may differ by a frame or two between two runs.
     return min((at for at, reached in found if reached >= ms - 100), default=math.inf)
 

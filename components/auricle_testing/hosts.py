@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000  # setns(2)
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
@@ -72,8 +73,8 @@ class Host:
 
         Sockets that are already open stay where they are.
         """
-        with open("/proc/thread-self/ns/net") as before:
-            with open(f"/run/netns/{self.namespace}") as own:
+        with Path("/proc/thread-self/ns/net").open() as before:
+            with Path(f"/run/netns/{self.namespace}").open() as own:
                 _set_namespace(own.fileno())
             try:
                 yield
@@ -229,7 +230,8 @@ class _Relay:
         dice, held, number = random.Random(1), list[tuple[float, int, bytes]](), 0
         while not self._stopped.is_set():
             wait = max(0.0, held[0][0] - time.monotonic()) if held else None
-            readable, _, _ = select.select([self._descriptor, self._woken], [], [], wait)
+            woken = self._woken.fileno()
+            readable, _, _ = select.select([self._descriptor, woken], [], [], wait)
             if self._descriptor in readable:
                 packet = os.read(self._descriptor, _PACKET_BYTES)
                 if dice.random() >= self.loss:

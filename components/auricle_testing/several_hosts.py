@@ -1,4 +1,4 @@
-"""A graph on several hosts, as docs/several_hosts.md deploys it: each process on a host of its own."""
+"""A graph on several hosts, as docs/several_hosts.md deploys it: one process per host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-import signal
+import signal as signals
 import subprocess
 import sys
 import threading
@@ -89,15 +89,19 @@ class Program:
     def runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signals.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def end(self, number: signal.Signals) -> int:
+    def end(self, number: signals.Signals) -> int:
         """Send a signal, if the program runs, and return its exit code."""
-        assert self._process is not None
         if self.runs:
             self.signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Return the exit code. Raises TimeoutExpired if the program does not end."""
+        assert self._process is not None
         return self._process.wait(STOP_SECONDS)
 
 
@@ -132,33 +136,32 @@ class Deployment:
         wanted = [f'{key}="{value}"' for key, value in labels.items()]
         return sum(float(value) for found, value in samples if all(w in found for w in wanted))
 
-    def registered(self, member: str = ROLES["etcd"][0]) -> list[str]:
-        """Return the keys of all endpoints in discovery, as one etcd member reports them."""
-        endpoint = f"http://{self.address(member)}:{ETCD_PORT}"
-        command = [str(BIN / "etcdctl"), "--endpoints", endpoint, "get", "--prefix"]
-        listed = subprocess.run(
-            [*command, "v1/instances", "--keys-only"],
+    def registered(self) -> list[str]:
+        """Return the keys of all endpoints in discovery."""
+        return self._etcdctl(
+            ROLES["etcd"][0], "get", "--prefix", "v1/instances", "--keys-only"
+        ).split()
+
+    def etcd_leader(self) -> str:
+        """Return the host of etcd's leader. Raises LookupError if there is none."""
+        for member in ROLES["etcd"]:
+            (status,) = json.loads(self._etcdctl(member, "endpoint", "status", "-w", "json"))
+            if status["Status"]["header"]["member_id"] == status["Status"]["leader"]:
+                return member
+        raise LookupError("etcd has no leader")
+
+    def _etcdctl(self, member: str, *arguments: str) -> str:
+        """Ask an etcd member on its own host."""
+        host = self.network.hosts[member]
+        asking = [str(BIN / "etcdctl"), "--endpoints", f"http://{host.address}:{ETCD_PORT}"]
+        done = subprocess.run(
+            host.command(*asking, *arguments),
             check=True,
             capture_output=True,
             text=True,
             timeout=ANSWER_SECONDS,
         )
-        return listed.stdout.split()
-
-    def etcd_leader(self) -> str:
-        """Return the host of etcd's leader."""
-        endpoints = ",".join(f"http://{self.address(h)}:{ETCD_PORT}" for h in ROLES["etcd"])
-        status = subprocess.run(
-            [str(BIN / "etcdctl"), "--endpoints", endpoints, "endpoint", "status", "-w", "json"],
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_SECONDS,
-        )
-        for one in json.loads(status.stdout):
-            if one["Status"]["header"]["member_id"] == one["Status"]["leader"]:
-                address = one["Endpoint"].removeprefix("http://").partition(":")[0]
-                return next(h for h in ROLES["etcd"] if self.address(h) == address)
-        raise LookupError("etcd has no leader")
+        return done.stdout
 
     def whole(self) -> bool:
         """Whether all components are healthy, and each frontend has both processors."""
@@ -204,19 +207,18 @@ def deployed(folder: Path, *overrides: str) -> Iterator[Deployment]:
         yield deployment
         made.heal()
         # Callers before callees: processes in use end their sessions first.
-        for role, component in COMPONENTS.items():
-            for host in ROLES[role]:
-                program = deployment.programs[host]
-                program.signal(signal.SIGTERM)
-            for host in ROLES[role]:
-                code = deployment.programs[host].end(signal.SIGCONT)
-                assert code == 0, f"{component}:\n" + "\n".join(deployment.programs[host].log[-60:])
+        for role in COMPONENTS:
+            programs = [deployment.programs[name] for name in ROLES[role]]
+            for program in programs:
+                program.signal(signals.SIGTERM)
+            for program in programs:
+                assert program.wait() == 0, f"{role}:\n" + "\n".join(program.log[-60:])
         until(lambda: not deployment.registered(), STOP_SECONDS, lambda: "stale records")
 
 
 def _ended(program: Program) -> None:
     if program.runs:
-        program.end(signal.SIGKILL)
+        program.end(signals.SIGKILL)
 
 
 def _logs(deployment: Deployment) -> str:
