@@ -123,6 +123,8 @@ def admission(*, draining: bool = False) -> SessionAdmission:
 class SteadyPulses:
     """Replaces the pulses of a processor that never hangs."""
 
+    caller = "frontend"
+
     async def during(self, instance: int, work: Awaitable[Any], stop: object = None) -> Any:
         """Return the result of `work`."""
         return await work

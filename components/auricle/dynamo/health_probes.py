@@ -54,8 +54,11 @@ class Pulses:
         served: RemoteEndpoint,
         times: PulseTimes,
         clock: Callable[[], float] = time.monotonic,
+        caller: str = "",
     ) -> None:
-        """`alive` is the endpoint of the same component that answers AskAlive."""
+        """`alive` is the endpoint of the same component that answers AskAlive; `caller` is this
+        process's name in probes."""
+        self.caller = caller
         self._alive = alive
         self._served = served
         self._times = times
@@ -111,7 +114,9 @@ class Pulses:
         if began - self._answered.get(instance, float("-inf")) < self._times.probe_after:
             return False
         try:
-            reply: Alive = await self._alive.call(AskAlive(), Alive, instance, self._times.answer)
+            reply: Alive = await self._alive.call(
+                AskAlive(self.caller), Alive, instance, self._times.answer
+            )
         except DeadlineExceeded:
             return self._clock() - began < self._times.answer + _OWN_LAG_SECONDS
         except AuricleError:

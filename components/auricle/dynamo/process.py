@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -75,6 +76,7 @@ class Runtime:
         self._healthy_with = healthy_with
         from dynamo.runtime import DistributedRuntime
 
+        self._name = uuid.uuid4().hex
         self._namespace = settings.namespace
         self._block_size = settings.block_size
         self._dynamo = DistributedRuntime(
@@ -144,7 +146,7 @@ class Runtime:
 
     def pulses(self, component: str, served: RemoteEndpoint, times: PulseTimes) -> Pulses:
         """Return a watch over calls to `served`, an endpoint of this component."""
-        return Pulses(self.asking(component), served, times)
+        return Pulses(self.asking(component), served, times, caller=self._name)
 
     def asking(self, component: str) -> RemoteEndpoint:
         """Return a client of the processes of a component, for questions about themselves."""

@@ -131,11 +131,14 @@ class SelfDescription:
         # Read at the start: packages that are installed later are not the running ones.
         self._versions = _versions()
         self.parts: Callable[[], Parts] = Parts
+        # Called with the name of each process that probes this one.
+        self.on_probe: Callable[[str], None] = lambda _caller: None
         self.drain: Drain | None = None
 
     async def answer(self, question: AskAlive | AskDescription) -> Alive | Description:
         """Answer another process; the answer proves that the event loop runs."""
         if isinstance(question, AskAlive):
+            self.on_probe(question.caller)
             return await self._liveness.answer(question)
         return self.now()
 

@@ -259,6 +259,7 @@ class SessionDriver:
             self.session.push(whole.start_sample, whole.pcm, whole.boundary, arrived=self.opened_at)
             self.session.end(whole.total_samples)
         self.tenant, self.background = opened.tenant, opened.background
+        self.frontend = opened.frontend
         self.usage = UsageMeter()
         self.steps = StepLog(self.usage)
         self.recognizer = recognizer

@@ -110,6 +110,8 @@ async def _serve(
 ) -> None:
     model, need = RunningModel(view.fingerprint, settings.dtype), segment_need(view, settings)
     runtime.description.parts = lambda: Parts(model=model, segment=need, load=service.load_now)
+    runtime.description.on_probe = service.leases.heard
+    runtime.tasks.start(service.leases.run(), "session leases")
     runtime.add_metrics(("processor", "open"), registry.text)
     routes = [
         Route("admit", AdmitSession, unary=service.admit, brief=True),

@@ -27,6 +27,7 @@ from auricle.process.tracing import Tracer
 from auricle.processor.admission import AdaptiveLimit, Admission
 from auricle.processor.annotators.sessions import ANNOTATIONS, Annotators, SessionAnnotator
 from auricle.processor.driver import CheckpointView, SessionDriver
+from auricle.processor.leases import FrontendLeases
 from auricle.processor.metrics import ProcessorMetrics
 from auricle.processor.pools import EncodePool, PdPool
 from auricle.processor.recognizer import Recognizer
@@ -146,6 +147,7 @@ class ProcessorService:
         self._metrics = metrics
         self._tracer = tracer
         self._sessions: dict[str, SessionDriver] = {}
+        self.leases = FrontendLeases()
         self._leaving = False
         self._ahead_turns = asyncio.Semaphore(settings.ahead_decodes)
         self._annotators = annotators
@@ -272,9 +274,12 @@ class ProcessorService:
             else self._admission.live(request.admission, lambda: driver.speaking, driver.fail)
         )
         try:
-            with live, ExitStack() as demand:
+            with live, ExitStack() as held:
+                held.enter_context(
+                    self.leases.session(request.frontend, request.session, driver.hand_over)
+                )
                 for name in annotators:
-                    demand.enter_context(self._annotators.demand.session(name))
+                    held.enter_context(self._annotators.demand.session(name))
                 async with aclosing(merged) as events:
                     async for event in events:
                         self._admission.observe()
@@ -290,6 +295,7 @@ class ProcessorService:
         the wrong form, and Overloaded if the inbox stays full.
         """
         driver = self._find(request.session, request.tenant)
+        self.leases.heard(driver.frontend)
         if request.features is not None:
             check_features(request.features, self._settings.max_segment_seconds)
         return await driver.push(

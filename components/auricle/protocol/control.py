@@ -41,7 +41,12 @@ class Decisions(msgspec.Struct, frozen=True, tag=True):
 
 
 class AskAlive(msgspec.Struct, frozen=True, tag=True):
-    """Any process → any other; its event loop answers with `Alive`."""
+    """Any process → any other; its event loop answers with `Alive`.
+
+    `caller` is the random name of the asking process, which keeps its sessions open at a processor.
+    """
+
+    caller: str = ""
 
 
 class Alive(msgspec.Struct, frozen=True, tag=True):

@@ -111,7 +111,8 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     with text is final. `background` work, such as recordings, yields to live sessions everywhere.
     `trace` is the W3C traceparent of the parent span, here and in other requests; empty for none.
     `admission` is the client's admission; empty for work without admission. With `whole`, nothing
-    is pushed; a processor that accepts it confirms this in `SessionReady`.
+    is pushed; a processor that accepts it confirms this in `SessionReady`. `frontend` is the
+    `AskAlive.caller` of the frontend: the session is handed over if it is silent for 90 s.
     """
 
     session: str
@@ -135,6 +136,7 @@ class OpenSession(msgspec.Struct, frozen=True, tag=True):
     terms: dict[str, dict[str, str]] = {}
     languages: tuple[str, ...] = ()
     to_english: bool = False
+    frontend: str = ""
 
 
 class PushAudio(msgspec.Struct, frozen=True, tag=True):

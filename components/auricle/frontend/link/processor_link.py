@@ -237,7 +237,7 @@ class ProcessorLink:
         """Yield the events of one processor for the client, until the last or a hand-over."""
         avoid = frozenset() if self._instance is None else frozenset({self._instance})
         self._instance = await self._endpoints.choose(self._choose_seconds, avoid)
-        message = self._line.open_message()
+        message = replace(self._line.open_message(), frontend=self._endpoints.pulses.caller)
         stream = self._endpoints.open.stream(message, SessionEvent, self._instance)
         self._left = left = _never()
         try:
