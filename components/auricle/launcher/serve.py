@@ -120,7 +120,8 @@ class _Output:
 
     def ready(self, board: StatusBoard, url: str) -> None:
         board.stop()
-        text = f"auricle ready at {url}"
+        # A host of several may have no frontend.
+        text = f"auricle ready at {url}" if url else "auricle ready"
         if not self.quiet and self.as_json:
             board.log(_LAUNCHER, text)
         elif not self.quiet:
