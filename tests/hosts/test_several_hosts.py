@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
-from auricle.client.stream import stream_file
+from auricle.client.stream import Event, stream_file
 from auricle_testing import recordings
-from auricle_testing.several_hosts import CLIENT, COMPONENTS, ROLES, Deployment, role_of
+from auricle_testing.server import READY_SECONDS
+from auricle_testing.several_hosts import (
+    CLIENT,
+    COMPONENTS,
+    ROLES,
+    Deployment,
+    role_of,
+    until,
+)
 from auricle_testing.transcripts import heard
 from examples.several_hosts.firewall import openings
 
@@ -79,3 +89,69 @@ def test_other_hosts_reach_only_ports_that_the_table_opens_to_them(
                         wrong.append((source, host, port, allowed))
     assert wrong == []
     assert set(COMPONENTS) < {role for _, role in targets}
+
+
+def sessions_of(deployment: Deployment) -> Callable[[str], float]:
+    """Return the number of a processor's open sessions, by its host."""
+    return lambda host: deployment.metric(host, "auricle_processor_sessions")
+
+
+async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
+    deployment: Deployment,
+) -> None:
+    """A cut drops packets without a notice, so neither side sees the end of a connection."""
+    frontend, begun = ROLES["frontend"][0], asyncio.Event()
+
+    async def spoken() -> list[Event]:
+        found = []
+        samples = recordings.samples("kitchen")
+        async for event in stream_file(deployment.urls, samples, live=True):
+            found.append(event)
+            if event["type"] == "partial":
+                begun.set()
+        return found
+
+    speaking = asyncio.create_task(spoken())
+    speaking.add_done_callback(lambda _: begun.set())
+    await begun.wait()
+    used = max(ROLES["processor"], key=sessions_of(deployment))
+    deployment.network.cut(frontend, used)
+    deployment.network.cut(used, frontend)
+    try:
+        events = await speaking
+    finally:
+        deployment.network.heal()
+    assert heard(events) == recordings.words("kitchen")
+    await asyncio.to_thread(
+        until,
+        lambda: not any(map(sessions_of(deployment), ROLES["processor"])),
+        READY_SECONDS,
+        lambda: "a processor still holds the session",
+    )
+
+
+def test_a_worker_that_loses_its_lease_is_not_listed_until_it_registers_again(
+    deployment: Deployment,
+) -> None:
+    host = ROLES["encode"][0]
+    before = deployment.registered()
+    for member in ROLES["etcd"]:
+        deployment.network.cut(host, member)
+        deployment.network.cut(member, host)
+    try:
+        until(
+            lambda: len(deployment.registered()) < len(before),
+            READY_SECONDS,
+            lambda: "its records outlived its lease",
+        )
+        kept = set(deployment.registered())
+    finally:
+        deployment.network.heal()
+    assert kept < set(before)
+    until(deployment.whole, READY_SECONDS, lambda: "it did not recover")
+    until(
+        lambda: len(deployment.registered()) == len(before),
+        READY_SECONDS,
+        lambda: "it did not register again",
+    )
+    assert not (set(before) - kept) & set(deployment.registered()), "its old lease is used again"

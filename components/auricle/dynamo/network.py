@@ -95,12 +95,25 @@ def dynamo_environment(settings: CommonSettings) -> dict[str, str]:
         "DYN_FILE_KV": str(settings.discovery_path),
         "ETCD_ENDPOINTS": settings.etcd_endpoints,
         "ETCD_LEASE_TTL": str(settings.etcd_lease_seconds),
+        **_etcd_pings(settings.etcd_lease_seconds),
         # Set only where Dynamo itself uses NATS: it does not start if that server is down.
         "NATS_SERVER": settings.nats_server if settings.event_plane == "nats" else "",
         "DYN_ZMQ_BROKER_URL": sockets.broker if sockets is not None else "",
         "DYN_SYSTEM_PORT": str(settings.system_port or ""),
     }
     return {name: value for name, value in values.items() if value}
+
+
+def _etcd_pings(lease_seconds: int) -> dict[str, str]:
+    """Return when Dynamo pings the etcd member that it uses, and how long it waits for the answer.
+
+    A member whose host is lost must be found, and replaced by another one, while the lease still
+    lasts. These are Dynamo's defaults for the default lease.
+    """
+    return {
+        "ETCD_KEEPALIVE_INTERVAL_SECONDS": str(max(1, lease_seconds // 10)),
+        "ETCD_KEEPALIVE_TIMEOUT_SECONDS": str(max(1, lease_seconds // 15)),
+    }
 
 
 def set_environment(settings: CommonSettings) -> None:

@@ -111,3 +111,11 @@ async def test_a_process_is_ready_once_it_is_listed_itself(discovery: Discovery)
 def test_dynamo_gets_the_lease_of_the_settings() -> None:
     environment = dynamo_environment(CommonSettings(discovery="etcd", etcd_lease_seconds=90))
     assert environment["ETCD_LEASE_TTL"] == "90"
+
+
+@pytest.mark.parametrize("seconds", [10, 45, 150, 3600])
+def test_a_lost_member_of_etcd_is_found_while_the_lease_lasts(seconds: int) -> None:
+    """Otherwise the process would end and register again although two members are well."""
+    environment = dynamo_environment(CommonSettings(discovery="etcd", etcd_lease_seconds=seconds))
+    pings = ("ETCD_KEEPALIVE_INTERVAL_SECONDS", "ETCD_KEEPALIVE_TIMEOUT_SECONDS")
+    assert 0 < sum(int(environment[name]) for name in pings) < seconds / 2
