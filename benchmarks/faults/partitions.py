@@ -33,7 +33,9 @@ from benchmarks.faults.sessions import Session
 from benchmarks.harness import Journal, add_sizes, end_with_signals, environment, new_parser, show
 from benchmarks.statistics import percentile
 
+CONTROL = "none"
 _SHORT = (3.0, 6.0)
+_AHEAD_SECONDS = 30
 _LONGER_THAN_A_LEASE = (14.0, 18.0)
 _DELAY_SECONDS, _LOSS = 0.2, 0.05
 _SESSIONS = 2  # at a time, at different frontends first
@@ -93,6 +95,8 @@ def _kinds() -> list[Kind]:
              quick=1),
         Kind("unplug-etcd-leader", "unplug_leader", ("etcd",), "the leader's link is down"),
         Kind("kill-nats", "kill", ("nats",), "SIGKILL; started again"),
+        Kind("clock-processor", "clock", ("processor",), "its wall clock is 30 s ahead"),
+        Kind(CONTROL, "none", (), "nothing: how late text is without a fault", quick=1),
         Kind("unplug-nats", "unplug", ("nats",), "its link is down"),
     ]  # fmt: skip
     return kinds
@@ -133,6 +137,7 @@ class Injector:
     deployment: Deployment
     _before: dict[str, float] = field(default_factory=dict)
     _ended: list[str] = field(default_factory=list)
+    _clocks: list[str] = field(default_factory=list)
 
     def prepare(self) -> None:
         """Note the counters of all workers."""
@@ -142,7 +147,12 @@ class Injector:
         """Inject a fault; return the disturbed hosts."""
         hosts = [self._in_use(role) for role in kind.roles]
         network = self.deployment.network
-        if kind.action in ("cut", "cut_one_way"):
+        if kind.action == "none":
+            return hosts
+        if kind.action == "clock":
+            self.deployment.set_clock(hosts[0], _AHEAD_SECONDS)
+            self._clocks.append(hosts[0])
+        elif kind.action in ("cut", "cut_one_way"):
             network.cut(*hosts)
             if kind.action == "cut":
                 network.cut(*reversed(hosts))
@@ -165,6 +175,8 @@ class Injector:
     def end(self) -> None:
         """End the fault."""
         self.deployment.network.heal()
+        while self._clocks:
+            self.deployment.set_clock(self._clocks.pop(), 0)
         while self._ended:
             self.deployment.programs[self._ended.pop()].start()
 
@@ -303,9 +315,11 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
     faults = [row for row in rows if row["type"] == "fault"]
     sessions = [session for row in faults for session in row["sessions"]]
     done = [row for row in faults if row["injected"]]
+    control = [row for row in done if row["kind"] == CONTROL]
+    faults_only = [row for row in done if row["kind"] != CONTROL]
     found: dict[str, float] = {
-        "faults_injected": len(done),
-        "kinds": len({row["kind"] for row in done}),
+        "faults_injected": len(faults_only),
+        "kinds": len({row["kind"] for row in faults_only}),
         "words_lost": sum(session["lost"] for session in sessions),
         "words_doubled": sum(session["doubled"] for session in sessions),
         "words_changed": sum(session["changed"] for session in sessions),
@@ -315,9 +329,10 @@ def figures(rows: Iterable[Row]) -> dict[str, float]:
         "hosts_left": sum(row["whole"] is None for row in faults),
         "faults_not_injected": len(faults) - len(done),
     }
-    late = [session["recovery"] for row in done for session in row["sessions"]]
-    if late:
-        found["recovery_p95_s"] = percentile(late, 0.95, method="higher")
+    for name, of_kind in (("recovery", faults_only), ("control", control)):
+        late = [session["recovery"] for row in of_kind for session in row["sessions"]]
+        if late:
+            found[f"{name}_p95_s"] = percentile(late, 0.95, method="higher")
     return found
 
 
@@ -357,7 +372,7 @@ def _run(plan: Sequence[Fault], journal: Journal) -> None:
 
     with (
         tempfile.TemporaryDirectory(prefix="partitions-") as folder,
-        deployed(Path(folder)) as deployment,
+        deployed(Path(folder), settable_clocks=ROLES["processor"]) as deployment,
     ):
         try:
             asyncio.run(Campaign(deployment, record).run(plan))

@@ -49,6 +49,8 @@ COMPONENTS = {
     "pd": "PdWorker",
 }
 CLIENT_PORT, SYSTEM_PORT, ETCD_PORT, ETCD_PEER_PORT, NATS_PORT = 8080, 9090, 2379, 2380, 4222
+# Shifts the wall clock of a host's processes, if it is installed (Debian: faketime).
+_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 # The shortest lease, so that tests need not wait for long until a lost host's records expire.
 LEASE_SECONDS = 10
 _POLL_SECONDS = 0.1
@@ -111,6 +113,14 @@ class Deployment:
 
     network: Network
     programs: dict[str, Program]
+    clocks: dict[str, Path] = field(default_factory=dict)
+
+    def set_clock(self, host: str, ahead_seconds: int) -> None:
+        """Set the wall clock of a host's processes ahead, within a second.
+
+        Raises LookupError if the host's clock cannot be set.
+        """
+        self.clocks[host].write_text(f"+{ahead_seconds}s\n")
 
     @property
     def urls(self) -> list[str]:
@@ -181,10 +191,13 @@ def until(condition: Callable[[], bool], seconds: float, why: Callable[[], str])
 
 
 @contextlib.contextmanager
-def deployed(folder: Path, *overrides: str) -> Iterator[Deployment]:
+def deployed(
+    folder: Path, *overrides: str, settable_clocks: Sequence[str] = ()
+) -> Iterator[Deployment]:
     """Run the graph until the block ends; the calling thread is on the client's host meanwhile.
 
-    `folder` gets the files of etcd and NATS. Fails if a process is left behind.
+    `folder` gets the files of etcd and NATS. The clocks of the hosts `settable_clocks` can be set
+    if libfaketime is installed. Fails if a process is left behind.
     """
     secret = folder / "secret"
     secret.write_text("s" * 64)
@@ -197,7 +210,12 @@ def deployed(folder: Path, *overrides: str) -> Iterator[Deployment]:
         settings = [*_settings(made, secret), *overrides]
         for host in made.hosts.values():
             if (arguments := _arguments(host, made, folder, settings)) is not None:
-                program = Program(host, arguments, environment | _variables())
+                variables = environment | _variables()
+                if host.name in settable_clocks and _FAKETIME.exists():
+                    deployment.clocks[host.name] = folder / f"{host.name}.clock"
+                    deployment.set_clock(host.name, 0)
+                    variables |= _clock_variables(deployment.clocks[host.name])
+                program = Program(host, arguments, variables)
                 deployment.programs[host.name] = program
                 stack.callback(_ended, program)
         stack.enter_context(made.hosts[CLIENT].entered())
@@ -231,6 +249,15 @@ def _variables() -> dict[str, str]:
     lines = (EXAMPLE / "environment").read_text().splitlines()
     pairs = (word.partition("=") for line in lines for word in shlex.split(line, comments=True))
     return {name: value for name, _, value in pairs} | {"PYTHONUNBUFFERED": "1"}
+
+
+def _clock_variables(offset: Path) -> dict[str, str]:
+    return {
+        "LD_PRELOAD": str(_FAKETIME),
+        "FAKETIME_TIMESTAMP_FILE": str(offset),
+        "FAKETIME_CACHE_DURATION": "1",  # seconds until the file is read again
+        "DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 def _settings(made: Network, secret: Path) -> list[str]:
