@@ -122,7 +122,7 @@ test: setup-dev $(if $(shell command -v npm),chromium-env)
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
 # the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/integration
+	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/hosts tests/integration
 
 # The graph's tests with another engine than vLLM, less those about what it does not have.
 # `make test-deployments` has a part of them (tests/integration/test_transformers_graph.py).

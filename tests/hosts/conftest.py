@@ -15,7 +15,7 @@ from auricle_testing.several_hosts import CLIENT, ROLES, Deployment, deployed, r
 from examples.several_hosts import firewall
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def deployment() -> Iterator[Deployment]:
     """The graph behind the example's firewall rules; the test runs on the client's host."""
     if why := missing():
