@@ -61,7 +61,7 @@ def pieces() -> Iterator[Path]:
 
 
 async def _posted(url: str, paths: Sequence[Path], at_a_time: int) -> float:
-    """Return the recordings of a second, with so many requests at a time."""
+    """Return the recordings per second with `at_a_time` requests in progress."""
     left = iter(paths)
 
     async def requests(client: httpx.AsyncClient) -> None:
@@ -77,7 +77,7 @@ async def _posted(url: str, paths: Sequence[Path], at_a_time: int) -> float:
 
 
 def _rates(url: str, some: Iterator[Path], count: int) -> dict[int, float]:
-    """Return the recordings of a second by the number of requests at a time."""
+    """Return the recordings per second by the number of requests at a time."""
     return {
         at_a_time: asyncio.run(_posted(url, [*itertools.islice(some, count)], at_a_time))
         for at_a_time in _AT_A_TIME
@@ -85,7 +85,7 @@ def _rates(url: str, some: Iterator[Path], count: int) -> dict[int, float]:
 
 
 def _command(url: str, some: Iterator[Path], count: int) -> dict[str, float]:
-    """Return the recordings of a second of one command, and what it left undone."""
+    """Return the recordings per second of one command, and its omissions."""
     with tempfile.TemporaryDirectory() as source, tempfile.TemporaryDirectory() as out:
         for path in itertools.islice(some, count):
             path.rename(Path(source) / path.name)

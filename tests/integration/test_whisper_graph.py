@@ -11,6 +11,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,9 +20,14 @@ import pytest
 import torch
 import websockets
 
+from auricle.audio.pcm import to_int16
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.client import AuricleError, Client, Final, Partial, StreamEvent, Translation
+from auricle.core.aio import cancelled
+from auricle.dynamo import Runtime
+from auricle.launcher.config import load_config, settings_for
+from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, SpeakerPools
 from auricle_testing import recordings
 from auricle_testing.checkpoints.whisper import (
     Stock,
@@ -29,7 +35,15 @@ from auricle_testing.checkpoints.whisper import (
     random_english_whisper,
     random_whisper,
 )
-from auricle_testing.server import ANSWER_SECONDS, LIGHT_ENGINE, Server, serving
+from auricle_testing.replicas import used
+from auricle_testing.server import (
+    ANSWER_SECONDS,
+    LIGHT_ENGINE,
+    ROOT,
+    Server,
+    eventually,
+    serving,
+)
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 CONFIG = "configs/whisper.yaml"
@@ -44,6 +58,7 @@ class Whisper:
     """A graph, and the stock model for its expected output."""
 
     server: Server
+    model: Path
     prompt: PromptFormat
     stock: Stock
 
@@ -95,7 +110,7 @@ def graph(
     prompt = PromptFormat(open_checkpoint(path))
     engine = f"--PdWorker.engine={request.param}"
     with serving(f"--Common.model={path}", FULL, engine, config=CONFIG) as server:
-        yield Whisper(server, prompt, stock)
+        yield Whisper(server, path, prompt, stock)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +120,7 @@ def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whisper]:
     stock = answers_that_end(random_english_whisper(path), path)
     prompt = PromptFormat(open_checkpoint(path))
     with serving(f"--Common.model={path}", FULL, *LIGHT_ENGINE, config=CONFIG) as server:
-        yield Whisper(server, prompt, stock)
+        yield Whisper(server, path, prompt, stock)
 
 
 def capabilities(server: Server) -> dict[str, Any]:
@@ -323,3 +338,30 @@ async def test_it_does_not_translate_and_says_what_does(english: Whisper) -> Non
         await english.streamed(translate=["en"])
     told = capabilities(english.server)
     assert (told["languages"], told["translate"]) == (["en"], None)
+
+
+@pytest.mark.parametrize("graph", ["transformers"], indirect=True)
+async def test_a_profile_loads_the_encode_worker_alone(graph: Whisper) -> None:
+    """Its speakers speak in any language, which a decode detects; no PD worker answers them."""
+    here = [f"--Common.discovery_path={graph.server.discovery}"]
+    settings = settings_for("Processor", load_config(ROOT / CONFIG, here), CONFIG)
+    speech = [to_int16(recordings.samples(SPOKEN))]
+    source = LoadInput(settings, open_checkpoint(graph.model), speech)
+    port = graph.server.system_ports["EncodeWorker"]
+    runtime = Runtime(settings)
+    try:
+        speakers = SpeakerPools(runtime, source)
+        await speakers.ready()
+        before = used(port, "EncodeWorker")
+        tasks = speakers.start(SpeakerGroup(2.5, decoding=False, first=0, count=1))
+        try:
+            await eventually(
+                lambda: used(port, "EncodeWorker") >= before + 2 or tasks[0].done(),
+                DEADLINE_SECONDS,
+            )
+            if tasks[0].done():
+                tasks[0].result()
+        finally:
+            await cancelled(tasks)
+    finally:
+        runtime.close()

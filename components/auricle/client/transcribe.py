@@ -137,7 +137,9 @@ class _Recorded:
         self._keep = keep
 
     def __iter__(self) -> Iterator[bytes]:
-        for packet in self.microphone:
+        for number, packet in enumerate(self.microphone):
+            if number == 0:  # it works
+                print("auricle: listening; Ctrl-C ends it", file=sys.stderr)
             if self._keep:
                 self.kept.append(packet)
             yield packet
@@ -184,7 +186,6 @@ def _until_interrupted(source: Int16 | _Recorded) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGINT)
 
     loop.add_signal_handler(signal.SIGINT, stop)
-    print("auricle: listening; Ctrl-C ends it", file=sys.stderr)
     try:
         yield
     finally:

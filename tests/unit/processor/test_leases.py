@@ -1,4 +1,4 @@
-"""A processor keeps the sessions of a frontend that it hears, and releases the others."""
+"""A processor keeps the sessions of frontends that send probes or audio, and releases others."""
 
 from __future__ import annotations
 

@@ -189,10 +189,14 @@ class SpokenText:
 
 
 class _NoPdPool(PdPool):
-    """Answers every decode at once and empty, so that only the encode worker is loaded."""
+    """Answers every decode at once, so that only the encode worker is loaded.
+
+    An answer is empty, or a language if only languages are allowed.
+    """
 
     async def decode(self, placement: Placement, request: DecodeRequest) -> DecodeReply:
-        return DecodeReply((), "stop", 0, 0, 0)
+        tokens = request.allowed[:1]
+        return DecodeReply(tokens, "stop", 0, 0, 0, logprobs=(0.0,) * len(tokens))
 
 
 class SpeakerPools:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -116,7 +117,7 @@ class AnnotationRamp:
     async def _level(self, kind: PoolKind, at_once: int) -> Level:
         rate = await self._working(kind, at_once)
         found = level_of(at_once, self._reports[kind])
-        return Level(rate, found.work, found.response_seconds, found.refused)
+        return replace(found, speakers=rate)
 
     async def _working(self, kind: PoolKind | None, at_once: int) -> float:
         """Keep `at_once` segments in progress; return the seconds of speech answered per second.

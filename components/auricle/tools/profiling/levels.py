@@ -34,12 +34,18 @@ class Level:
 
     speakers: float
     work: Mapping[str, float]
+    requests_per_second: float
     response_seconds: float
     refused: bool
 
 
+class NoRequests(AuricleError):
+    """A worker answered no request while it was measured."""
+
+
 def level_of(speakers: float, reports: Sequence[WorkerLoad]) -> Level:
-    """Aggregate one worker's reports. Raises AuricleError if they have no request."""
+    """Aggregate one worker's reports. Raises NoRequests if they have none, and AuricleError without
+    reports."""
     if not reports:
         raise AuricleError("the worker sent no load report while it was measured")
     seconds = sum(r.seconds for r in reports)
@@ -48,13 +54,14 @@ def level_of(speakers: float, reports: Sequence[WorkerLoad]) -> Level:
     slow = sum(r.response_seconds * r.requests_per_second * r.seconds for r in reports)
     refused = any(r.refused_per_second > 0 for r in reports)
     if not requests and not refused:
-        raise AuricleError(
+        raise NoRequests(
             f"a worker answered no request within {seconds:.0f} s, with {speakers:g} speakers: the "
             "machine is too slow for the model, or busy with other processes"
         )
     return Level(
         speakers=speakers,
         work={u: sum(r.work.get(u, 0.0) * r.seconds for r in reports) / seconds for u in units},
+        requests_per_second=requests / seconds,
         response_seconds=slow / requests if requests else math.inf,
         refused=refused,
     )
@@ -66,18 +73,34 @@ def beyond(level: Level, limit: float) -> bool:
 
 
 async def doubled(
-    measure: Callable[[int], Awaitable[Level]], limit: float, *, most: int, load: str
+    measure: Callable[[int], Awaitable[Level]],
+    limit: float,
+    *,
+    most: int,
+    load: str,
+    growth: float = 0.0,
 ) -> list[Level]:
     """Measure levels, doubling the load from 1 until a level is beyond `limit`.
 
-    Raises AuricleError if none up to `most` is; `load` completes its message.
+    With `growth` they also end where twice the load does not bring the worker that many times the
+    requests, because other workers carry no more: then no level is beyond. Raises AuricleError if
+    the levels reach `most`, which `load` completes, and NoRequests.
     """
     levels: list[Level] = []
     at_once = 1
     while not levels or not beyond(levels[-1], limit):
         if at_once > most:
             raise AuricleError(f"{most} {load}")
-        levels.append(await measure(at_once))
+        try:
+            level = await measure(at_once)
+        except NoRequests:
+            if levels and growth:
+                break
+            raise
+        least = growth * levels[-1].requests_per_second if levels else 0.0
+        if level.requests_per_second < least and not beyond(level, limit):
+            break
+        levels.append(level)
         at_once *= 2
     return levels
 
@@ -85,8 +108,9 @@ async def doubled(
 def knee(levels: Sequence[Level], limit: float, hint: str = _HINT) -> float:
     """Return the number of speakers at which the response time reaches `limit` (seconds).
 
-    Interpolates linearly between two levels. Raises AuricleError if the first level is beyond
-    the limit already, with `hint` at what to do then, or if no level is.
+    Interpolates linearly between two levels. If no level is beyond, it is the last one: the worker
+    carries at least that number. Raises AuricleError if the first level is beyond the limit
+    already, with a `hint` at the remedy.
     """
     if beyond(levels[0], limit):
         raise AuricleError(
@@ -100,7 +124,7 @@ def knee(levels: Sequence[Level], limit: float, hint: str = _HINT) -> float:
             # With refused requests the percentile means little, so the lower level is the knee.
             part = 0.0 if above.refused else min(max(part, 0.0), 1.0)
             return below.speakers + part * (above.speakers - below.speakers)
-    raise AuricleError(f"{levels[-1].speakers} speakers did not saturate a worker")
+    return levels[-1].speakers
 
 
 def costs(found: Sequence[tuple[Sequence[Level], float]], units: Sequence[str]) -> dict[str, float]:

@@ -23,6 +23,7 @@ from auricle.tools.load_generation.speakers import LoadInput, SpeakerGroup, Spea
 from auricle.tools.profiling.levels import (
     Level,
     Progress,
+    beyond,
     doubled,
     level_of,
     without_request_lines,
@@ -31,6 +32,8 @@ from auricle.tools.profiling.levels import (
 # A frontend and a processor use a core for 64 to 120 sessions; a speaker only does the processor's
 # part.
 _MOST_PER_PROCESS = 96
+# Twice the speakers bring a worker twice the requests, unless another pool is full.
+_GROWTH = 1.2
 _ANSWER_SECONDS = 90.0
 _END_SECONDS = 5.0
 _BEGUN = ""  # any other answer is an error message
@@ -198,16 +201,20 @@ class Ramp:
     async def levels(self, kind: PoolKind, segment_seconds: float, limit: float) -> list[Level]:
         """Measure levels, doubling the speakers until one exceeds `limit` (seconds).
 
-        One more level is measured between the last two. Raises AuricleError if no number of
-        speakers saturates the workers, or if a session fails.
+        Then one more level is measured between the last two. If other workers cannot bring these
+        more requests, no level exceeds it. Raises AuricleError if no number of speakers saturates
+        any workers, or if a session fails.
         """
         levels = await doubled(
             lambda speakers: self._measured(kind, speakers, segment_seconds, limit),
             limit,
             most=_MOST_SPEAKERS,
             load=f"speakers did not saturate one {kind}",
+            growth=_GROWTH,
         )
-        if len(levels) > 1:
+        if not beyond(levels[-1], limit):
+            self._log(f"more speakers bring one {kind} no more requests: other workers are full")
+        elif len(levels) > 1:
             between = round(math.sqrt(levels[-2].speakers * levels[-1].speakers))
             levels.append(await self._measured(kind, between, segment_seconds, limit))
         self._progress.ramp_done()

@@ -118,7 +118,7 @@ def test_a_worker_that_answers_nothing_is_an_error_and_no_figure_of_0() -> None:
 def test_a_worker_that_refuses_everything_is_beyond_its_knee() -> None:
     level = level_of(3, [report(0.0, refused=2.0)])
     assert beyond(level, 1e9)
-    assert knee([Level(1, {"decodes": 1.0}, 0.1, refused=False), level], 0.2) == 1
+    assert knee([Level(1, {"decodes": 1.0}, 1.0, 0.1, refused=False), level], 0.2) == 1
 
 
 def fitted(levels: Sequence[Level], units: Sequence[str]) -> dict[str, float]:
@@ -126,10 +126,10 @@ def fitted(levels: Sequence[Level], units: Sequence[str]) -> dict[str, float]:
 
 
 def test_units_without_a_cost_of_their_own_are_absent() -> None:
-    levels = [Level(n, {"windows": 5.0 * n}, 0.1, refused=False) for n in (1, 2)]
+    levels = [Level(n, {"windows": 5.0 * n}, 5.0 * n, 0.1, refused=False) for n in (1, 2)]
     assert fitted(levels, ("windows", "gflops")) == {"windows": pytest.approx(0.1)}
 
 
 def test_costs_without_any_work_are_an_error() -> None:
     with pytest.raises(AuricleError, match="it counted no windows or gflops below its knee"):
-        fitted([Level(1, {}, 0.1, refused=False)], ("windows", "gflops"))
+        fitted([Level(1, {}, 1.0, 0.1, refused=False)], ("windows", "gflops"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from auricle.launcher.config import load_config
 from auricle.load.capacity_profile import CapacityProfile, PoolProfile, read_profile
 from auricle.load.pools import OPTIONAL_POOLS, REQUIRED_POOLS
 from auricle.tools.profiling.annotation_load import costs_of
-from auricle.tools.profiling.levels import Level, costs, knee, ratios
+from auricle.tools.profiling.levels import Level, NoRequests, beyond, costs, doubled, knee, ratios
 from auricle.tools.profiling.ramp import divided
 from auricle.tools.profiling.run import processes_together
 from auricle_testing.server import ROOT
@@ -21,7 +23,7 @@ PROFILES = sorted((ROOT / "configs/profiles").glob("*.json"))
 
 
 def level(speakers: int, response: float, refused: bool = False, **work: float) -> Level:
-    return Level(speakers, work, response, refused)
+    return Level(speakers, work, float(speakers), response, refused)
 
 
 def test_the_knee_lies_where_the_response_reaches_its_limit() -> None:
@@ -38,8 +40,48 @@ def test_a_worker_that_is_too_slow_for_one_speaker_is_said_so() -> None:
         knee([level(1, 0.09)], 0.06)
     with pytest.raises(AuricleError, match="60 ms: wait a little"):
         knee([level(1, 0.09)], 0.06, "wait a little")
-    with pytest.raises(AuricleError, match="did not saturate a worker"):
-        knee([level(1, 0.01)], 0.06)
+
+
+def test_a_worker_carries_at_least_the_last_level_if_none_is_beyond_the_limit() -> None:
+    assert knee([level(1, 0.01), level(2, 0.02)], 0.06) == 2
+
+
+async def test_speakers_are_doubled_until_a_response_is_too_slow() -> None:
+    found = await doubled(partial(pool, full=99, slow=6), 0.06, most=64, load="", growth=1.2)
+    assert [one.speakers for one in found] == [1, 2, 4, 8]
+    assert beyond(found[-1], 0.06)
+
+
+@pytest.mark.parametrize("answers", [0, 4])
+async def test_speakers_are_doubled_until_another_pool_brings_no_more_requests(
+    answers: int,
+) -> None:
+    measure = partial(pool, full=5, slow=99, answers=answers)
+    found = await doubled(measure, 0.06, most=64, load="", growth=1.2)
+    assert [one.speakers for one in found] == [1, 2, 4]
+    assert not beyond(found[-1], 0.06)
+
+
+async def test_a_worker_without_any_request_is_an_error_and_no_level() -> None:
+    with pytest.raises(NoRequests):
+        await doubled(partial(pool, full=0, slow=9), 0.06, most=64, load="", growth=1.2)
+
+
+async def test_a_load_that_never_saturates_a_worker_is_an_error() -> None:
+    with pytest.raises(AuricleError, match="64 speakers did not saturate it"):
+        await doubled(
+            partial(pool, full=999, slow=999), 0.06, most=64, load="speakers did not saturate it"
+        )
+
+
+async def pool(speakers: int, *, full: int, slow: int, answers: int = 0) -> Level:
+    """A level of a worker that is too slow for `slow` speakers, behind another one that is full
+    with `full` speakers and then passes requests of `answers`."""
+    if speakers <= full:
+        return level(speakers, 0.01 if speakers < slow else 0.1)
+    if answers == 0:
+        raise NoRequests("a worker answered no request")
+    return replace(level(speakers, 0.01), requests_per_second=float(answers))
 
 
 def test_costs_are_found_from_two_kinds_of_work() -> None:
