@@ -192,12 +192,16 @@ def until(condition: Callable[[], bool], seconds: float, why: Callable[[], str])
 
 @contextlib.contextmanager
 def deployed(
-    folder: Path, *overrides: str, settable_clocks: Sequence[str] = ()
+    folder: Path,
+    *overrides: str,
+    settable_clocks: Sequence[str] = (),
+    prepare: Callable[[Network], None] = lambda _network: None,
 ) -> Iterator[Deployment]:
     """Run the graph until the block ends; the calling thread is on the client's host meanwhile.
 
     `folder` gets the files of etcd and NATS. The clocks of the hosts `settable_clocks` can be set
-    if libfaketime is installed. Fails if a process is left behind.
+    if libfaketime is installed. `prepare` is called before any program starts. Fails if a process
+    is left behind.
     """
     secret = folder / "secret"
     secret.write_text("s" * 64)
@@ -205,6 +209,7 @@ def deployed(
     names = [host for hosts in ROLES.values() for host in hosts]
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(network(names))
+        prepare(made)
         environment = stack.enter_context(leaving_nothing())
         deployment = Deployment(made, {})
         settings = [*_settings(made, secret), *overrides]

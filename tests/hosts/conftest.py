@@ -10,31 +10,31 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from auricle_testing.hosts import missing
+from auricle_testing.hosts import Network, missing
 from auricle_testing.several_hosts import CLIENT, ROLES, Deployment, deployed, role_of
 from examples.several_hosts import firewall
 
 
 @pytest.fixture(scope="module")
 def deployment() -> Iterator[Deployment]:
-    """The graph behind the example's firewall rules; the test runs on the client's host."""
+    """The graph behind the example's firewall rules; the tests run on the client's host."""
     if why := missing():
         pytest.skip(why)
     with (
         TemporaryDirectory(prefix="auricle-test-") as folder,
-        deployed(Path(folder)) as running,
+        deployed(Path(folder), prepare=protect) as running,
     ):
-        if shutil.which("nft") is not None:
-            protect(running)
         yield running
 
 
-def protect(deployment: Deployment) -> None:
-    """Load the example's firewall rules on every host of the graph."""
-    hosts = deployment.network.hosts
+def protect(network: Network) -> None:
+    """Load the example's firewall rules on all hosts but the client's, if nftables is there."""
+    if shutil.which("nft") is None:
+        return
+    hosts = network.hosts
     addresses = {role: [hosts[name].address for name in names] for role, names in ROLES.items()}
     addresses["monitoring"] = [hosts[CLIENT].address]
-    for name in deployment.programs:
+    for name in hosts.keys() - {CLIENT}:
         rules = "\n".join(firewall.rules(role_of(name), addresses))
         subprocess.run(
             hosts[name].command("nft", "-f", "-"), input=rules, text=True, check=True, timeout=60
