@@ -13,6 +13,8 @@ REQUEST_PLANE = "tcp"
 _LOOPBACK = "127.0.0.1"
 # Bytes of a Unix socket's path without the last name, which takes 17 and a process id.
 _LONGEST_DIRECTORY = 80
+# etcd ends connections with more frequent pings (--grpc-keepalive-min-time).
+_ETCD_PING_SECONDS = 5
 # Below the discovery directory.
 CALL_SOCKETS = ".calls"
 
@@ -111,7 +113,7 @@ def _etcd_pings(lease_seconds: int) -> dict[str, str]:
     lasts. These are Dynamo's defaults for the default lease.
     """
     return {
-        "ETCD_KEEPALIVE_INTERVAL_SECONDS": str(max(1, lease_seconds // 10)),
+        "ETCD_KEEPALIVE_INTERVAL_SECONDS": str(max(_ETCD_PING_SECONDS, lease_seconds // 10)),
         "ETCD_KEEPALIVE_TIMEOUT_SECONDS": str(max(1, lease_seconds // 15)),
     }
 
