@@ -70,11 +70,21 @@ async def stored_messages(address: str) -> list[Any]:
 
 
 @contextlib.contextmanager
-def running(*command: str, health: str) -> Iterator[None]:
-    """Run a server process until the block ends; it is ready when `health` answers."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def running(
+    *command: str,
+    health: str,
+    environment: dict[str, str] | None = None,
+    seconds: float = _START_SECONDS,
+) -> Iterator[None]:
+    """Run a server process until the block ends; it is ready when `health` answers.
+
+    Fails if that takes longer than `seconds`.
+    """
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
     try:
-        deadline = time.monotonic() + _START_SECONDS
+        deadline = time.monotonic() + seconds
         while True:
             with contextlib.suppress(httpx.HTTPError):
                 if httpx.get(health, timeout=1.0).status_code == 200:
