@@ -18,10 +18,18 @@ from msgspec import inspect
 from auricle import protocol
 from auricle.frontend.protocols.stream.resume import ResumeState
 from auricle.load import reports
-from auricle.protocol import annotation, control, diagnosis, recognition, sessions, views
+from auricle.protocol import (
+    annotation,
+    control,
+    diagnosis,
+    frontends,
+    recognition,
+    sessions,
+    views,
+)
 
 SAMPLES: Final = Path(__file__).parent / "wire_samples"
-_MODULES = (annotation, control, diagnosis, recognition, sessions, views, reports)
+_MODULES = (annotation, control, diagnosis, frontends, recognition, sessions, views, reports)
 # Read by processes of all versions. A client keeps `ResumeState` in its token.
 OF_ALL_VERSIONS: Final = (
     *(control.Refusal, control.AskAlive, control.Alive),
@@ -29,6 +37,8 @@ OF_ALL_VERSIONS: Final = (
     *(reports.WorkerLoad, reports.ProcessorLoad, reports.StartingPools),
     ResumeState,
 )
+# Of endpoints that older processes of this version of the wire neither serve nor call.
+OF_NEW_ENDPOINTS: Final = ("AskUse", "KeyUse")
 Shape = dict[str, Any]
 
 
@@ -108,7 +118,7 @@ def breaks(before: Mapping[str, Shape], now: Mapping[str, Shape]) -> Iterator[st
         if shape["array"] and list(shape["fields"])[: len(was["fields"])] != list(was["fields"]):
             yield f"{name} is an array, whose new fields must come last"
     for name in sorted(now.keys() - before.keys()):
-        if now[name]["tag"] is not None:
+        if now[name]["tag"] is not None and name not in OF_NEW_ENDPOINTS:
             yield f"{name} is a new message"
 
 

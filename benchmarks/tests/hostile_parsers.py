@@ -50,7 +50,7 @@ from auricle.frontend.protocols.transcriptions.multipart import read_form, take_
 from auricle.frontend.protocols.transcriptions.translating import TranslationForm
 from auricle.frontend.recordings.uploads import B, CheckSize, Uploads
 from auricle.frontend.transport.access.keys import ANYONE, ApiKey
-from auricle.frontend.transport.access.limits import Clients
+from auricle.frontend.transport.access.limits import ClientAccount
 from auricle.frontend.transport.grpc.schema import parsed
 from auricle.protocol.annotation import TranslateRequest
 from auricle.protocol.control import AskAlive
@@ -269,7 +269,7 @@ async def _taken(
         "client": ("127.0.0.1", 1),
         "headers": [(b"content-type", sent.content_type), (b"content-length", length)],
     }
-    uploads, client = Uploads(FrontendSettings()), Clients().of(ANYONE)
+    uploads, client = Uploads(FrontendSettings()), ClientAccount(ANYONE)
     async with uploads.taken(scope, receive, client, check_size, read) as taken:
         yield taken
 

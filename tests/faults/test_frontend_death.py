@@ -1,4 +1,4 @@
-"""A killed frontend costs its clients a moment: no word is lost, no event is repeated."""
+"""A frontend that is killed or drains costs its clients a moment: no word is lost or repeated."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ async def test_a_client_goes_on_at_another_frontend(server: Server, undisturbed:
     check_words(undisturbed, heard(events))
     assert lines and other.url in lines[0]
     assert server.metric("Frontend", "auricle_frontend_sessions_resumed_total") >= 1
+
+
+async def test_a_client_goes_on_at_another_frontend_while_its_own_drains(
+    server: Server, undisturbed: str
+) -> None:
+    reached, name = asyncio.Event(), "auricle_frontend_sessions_resumed_total"
+    before = server.metric("Frontend", name)
+    with frontend_beside(server) as other:
+        urls = [other.url, server.url]
+        session = asyncio.create_task(spoken(server, reached, SHARE, urls=urls))
+        await until(reached, session)
+        psutil.Process(other.process.pid).send_signal(signal.SIGTERM)
+        events = await session
+        other.process.wait(ANSWER_SECONDS)
+    check_words(undisturbed, heard(events))
+    assert server.metric("Frontend", name) == before + 1

@@ -29,7 +29,9 @@ class LiveSettings(BaseModel):
     port: int = Field(
         8080, ge=0, le=65535, description="port of HTTP and WebSocket; 0 takes a free one"
     )
-    max_sessions: int = Field(64, ge=1, description="live sessions at a time; more are rejected")
+    max_sessions: int = Field(
+        64, ge=1, description="live sessions of each frontend at a time; more are rejected"
+    )
     default_chunk_ms: int = Field(
         640,
         ge=MIN_CHUNK_MS,
@@ -134,9 +136,9 @@ class DoorSettings(BaseModel):
         description="networks of proxies whose X-Forwarded-For names the client; their own "
         "connections are not counted by address",
     )
-    max_connections: int = Field(8192, ge=1, description="open connections")
+    max_connections: int = Field(8192, ge=1, description="open connections of each frontend")
     max_connections_per_address: int = Field(
-        2048, ge=0, description="open connections of one address; 0 for no limit"
+        2048, ge=0, description="open connections of one address to each frontend; 0 for no limit"
     )
     max_unadmitted_bytes: int = Field(
         256 << 20,
@@ -144,15 +146,22 @@ class DoorSettings(BaseModel):
         description="bytes held for requests that were not admitted; an eighth for one address",
     )
     max_connections_per_key: int = Field(
-        0, ge=0, description="sessions and recordings of a tenant at a time; 0 for no limit"
+        0,
+        ge=0,
+        description="sessions and recordings of a tenant at a time, at each frontend; 0 for no "
+        "limit. max_sessions of its key holds over all frontends",
     )
     max_handshakes_per_address: float = Field(
         100.0,
         ge=0,
-        description="requests of one address per second, and its new connections; 0 for no limit",
+        description="requests of one address per second, and its new connections, at each "
+        "frontend; 0 for no limit",
     )
     max_handshakes_per_key: float = Field(
-        100.0, ge=0, description="sessions and recordings of a tenant per second; 0 for no limit"
+        100.0,
+        ge=0,
+        description="sessions and recordings of a tenant per second, at each frontend; 0 for no "
+        "limit",
     )
     header_timeout_seconds: float = Field(
         10.0, gt=0, description="deadline of a TLS handshake, and of a request's line and headers"
@@ -192,12 +201,12 @@ class DoorSettings(BaseModel):
         description="tenant of clients of protocols without keys (Wyoming, AudioSocket); required "
         "if keys are configured",
     )
-    max_uploads: int = Field(256, ge=1, description="uploads in progress")
+    max_uploads: int = Field(256, ge=1, description="uploads in progress at each frontend")
     max_uploads_per_address: int = Field(
-        128, ge=0, description="uploads in progress of one address; 0 for no limit"
+        128, ge=0, description="uploads in progress of one address at each frontend; 0 for no limit"
     )
     max_uploads_per_key: int = Field(
-        128, ge=0, description="uploads in progress of a tenant; 0 for no limit"
+        128, ge=0, description="uploads in progress of a tenant at each frontend; 0 for no limit"
     )
     min_upload_bytes_per_second: float = Field(
         1000.0, ge=0, description="mean over upload_window_seconds; slower uploads are ended"
@@ -221,12 +230,15 @@ class RecordingSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_recordings: int = Field(256, ge=1, description="complete uploads in progress or queued")
+    max_recordings: int = Field(
+        256, ge=1, description="complete uploads in progress or queued, at each frontend"
+    )
     max_upload_bytes: int = Field(512 << 20, ge=1024, description="size limit of a request")
     max_stored_upload_bytes: int = Field(
         8 << 30,
         ge=2048,
-        description="size of all uploads on disk at a time, one client's at most half of it",
+        description="size of all uploads on disk at a time, of each frontend and of jobs_folder; "
+        "one client's at most half of it",
     )
     upload_timeout_seconds: float = Field(
         30.0, gt=0, description="deadline of an upload's next bytes"
@@ -291,7 +303,7 @@ class RecordingSettings(BaseModel):
         4,
         ge=1,
         le=256,
-        description="jobs that this frontend runs at a time; one client's at most all but one",
+        description="jobs that each frontend runs at a time; one client's at most all but one",
     )
     job_lease_seconds: float = Field(
         30.0,

@@ -97,7 +97,6 @@ class Runtime:
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
         self._left_discovery = False
-        self._etcd = settings.discovery == "etcd"
         self._watchdog = Watchdog(settings.liveness_seconds)
         self.liveness = Liveness()  # of this process; components add their parts to it
         self.description = SelfDescription(self.liveness)  # the same
@@ -224,11 +223,8 @@ class Runtime:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._leave.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
-        # Other processes do not call a frontend. But Dynamo ends the endpoints of a process that
-        # has lost its lease in etcd, and without an endpoint it would not notice.
-        if routes or self._etcd:
-            question = AskAlive | AskDescription
-            routes = [Route(_ALIVE, question, unary=self.description.answer, brief=True), *routes]
+        question = AskAlive | AskDescription
+        routes = [Route(_ALIVE, question, unary=self.description.answer, brief=True), *routes]
         serving = await self._serve_routes(component, routes)
         names = [route.name for route in routes]
         if model is not None:
@@ -238,7 +234,7 @@ class Runtime:
             await with_timeout(_LISTED_SECONDS, registering, "announcing the model")
             serving.append(asyncio.ensure_future(serve_realtime(endpoint, model)))
             names.append(REALTIME_ENDPOINT)
-        listing = await self._listing(component, names[-1]) if names else None
+        listing = await self._listing(component, names[-1])
         freeze_heap()
         self._tasks.start(self.liveness.run(), "liveness")
         self._tasks.start(beat(self.liveness, self._watchdog), "liveness")
@@ -250,7 +246,7 @@ class Runtime:
             self._failure = next((t.exception() for t in done if t.exception()), None)
             if self._failure is None and done & set(serving):
                 self._failure = ProcessFailed("Dynamo ended an endpoint: its lease is lost")
-        await cancelled([going] if listing is None else [going, listing])
+        await cancelled([going, listing])
         await self._close(serving)
         if self._failure is not None:
             raise self._failure

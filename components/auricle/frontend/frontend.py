@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from auricle.annotation.speakers.model import NO_SPEAKER_MODEL
@@ -38,6 +38,7 @@ from auricle.frontend.metrics import FrontendMetrics
 from auricle.frontend.transport.access.limits import KeyLimits
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.live_sessions import LiveSessions
+from auricle.frontend.transport.peers import Peers
 from auricle.frontend.transport.stored_bytes import StoredBytes
 from auricle.load.pools import SPEAKERS, TRANSLATIONS, WORDS
 from auricle.process.tracing import OFF, Tracer
@@ -84,6 +85,7 @@ class Frontend:
     metrics: FrontendMetrics
     tracer: Tracer = OFF
     turns: TurnDetector | None = None
+    peers: Peers = field(default_factory=Peers)
 
     @property
     def model(self) -> str:

@@ -12,7 +12,14 @@ from ssl import SSLContext
 from auricle.config.settings import FrontendSettings
 from auricle.core.aio import with_timeout
 from auricle.core.errors import DeadlineExceeded
-from auricle.dynamo import PROCESSOR_PULSE, RealtimeModel, RemoteEndpoint, Runtime, Tokens
+from auricle.dynamo import (
+    PROCESSOR_PULSE,
+    RealtimeModel,
+    RemoteEndpoint,
+    Route,
+    Runtime,
+    Tokens,
+)
 from auricle.frontend.audio.turn_detection import TurnDetector, turn_model
 from auricle.frontend.audio.voice_activity import VoiceDetector
 from auricle.frontend.exporters.nats import NatsBus
@@ -63,6 +70,7 @@ from auricle.process.draining import Drain
 from auricle.process.metrics import Registry, report_status
 from auricle.process.tracing import Tracer
 from auricle.protocol.diagnosis import LoadNow, Parts
+from auricle.protocol.frontends import AskUse
 
 
 def served_names(settings: FrontendSettings) -> tuple[str, ...]:
@@ -70,6 +78,7 @@ def served_names(settings: FrontendSettings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((settings.model.resolve().name, *settings.model_aliases)))
 
 
+PEERS = "peers"  # the endpoint by which frontends ask each other
 _LISTEN_SECONDS = 30.0
 _PROCESSOR_SECONDS = 600.0
 _WORKER_SECONDS = 5.0
@@ -93,7 +102,7 @@ async def run(settings: FrontendSettings) -> None:
     registry = Registry()
     runtime = Runtime(settings, registry=registry.registry)
     jobs = await JobQueue.open(settings)
-    frontend = await _frontend(settings, runtime, registry)
+    frontend = await _frontend(settings, runtime, registry, access)
     if keys_file is not None:
         runtime.tasks.start(keys_file.follow(access), "keys file")
     decoders = DecodingProcesses(settings)
@@ -121,7 +130,7 @@ async def run(settings: FrontendSettings) -> None:
     _report_listening(settings, listener.getsockname()[1])
     try:
         model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)
-        await runtime.serve("frontend", [], until=serving, model=model, drain=drain)
+        await runtime.serve("frontend", [_route(access)], until=serving, model=model, drain=drain)
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
@@ -135,8 +144,11 @@ async def run(settings: FrontendSettings) -> None:
         await asyncio.to_thread(frontend.tracer.close)
 
 
-async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Registry) -> Frontend:
+async def _frontend(
+    settings: FrontendSettings, runtime: Runtime, registry: Registry, access: Access
+) -> Frontend:
     """Wait for a processor, load the models, and return the shared parts of this process."""
+    _follow_peers(access, runtime)
     endpoints = await _processors(runtime)
     detector, turns = VoiceDetector(), None
     pools, _ = await asyncio.gather(_pools(runtime, settings), detector.load())
@@ -164,7 +176,19 @@ async def _frontend(settings: FrontendSettings, runtime: Runtime, registry: Regi
         metrics=metrics,
         tracer=Tracer("Frontend", settings.otlp_endpoint, settings.namespace),
         turns=turns,
+        peers=access.peers,
     )
+
+
+def _follow_peers(access: Access, runtime: Runtime) -> None:
+    """Connect to the other frontends; they are called once this one serves its own endpoint."""
+    endpoint = runtime.client("frontend", PEERS, local=True)
+    access.peers.join(endpoint, runtime.instance("frontend", PEERS))
+    runtime.tasks.start(access.follow_peers(), "other frontends")
+
+
+def _route(access: Access) -> Route:
+    return Route(PEERS, AskUse, unary=access.peers.answer, brief=True)
 
 
 def _follow_certificate(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 # How often a file is looked at.
-CHECK_SECONDS = 1.0
+CHECK_SECONDS = 0.5
 
 
 class WatchedFile:

@@ -8,6 +8,7 @@ Receivers ignore fields that they do not know. A change of a message therefore b
 these kinds; `python -m tests.wire` checks it and stores samples:
 
 - A field with a default that an older receiver may ignore: the version stays.
+- A request to an endpoint that older processes do not have, and its reply: the version stays.
 - A field or a request that an older receiver must not ignore: raise `WIRE`. Newer receivers still
   accept older senders, so receivers are upgraded first.
 - Any other change, also of a field's meaning: raise both. Old and new refuse each other's requests.

@@ -181,18 +181,26 @@ class LiveSessions:
 
     @asynccontextmanager
     async def running(
-        self, record: Record, client: ClientAccount, slots: Sequence[SessionSlot]
+        self,
+        record: Record,
+        client: ClientAccount,
+        slots: Sequence[SessionSlot],
+        *,
+        resumes: bool = False,
     ) -> AsyncGenerator[None, None]:
         """Count and trace a session that was admitted while the block runs, and log its end.
 
         Each of its `slots` counts as a session of its key. Raises RateLimited beyond the key's
-        limit, and Overloaded once one of the slots goes to another client.
+        limit, unless it `resumes`: see `Peers.place`. Raises Overloaded once one of the slots goes
+        to another client.
         """
         with self.recorded(record):
             try:
                 async with AsyncExitStack() as counted:
                     for slot in slots:
-                        stay = await counted.enter_async_context(client.session("live"))
+                        stay = await counted.enter_async_context(
+                            client.session("live", resumes=resumes)
+                        )
                         slot.on_preempted(partial(stay.end, slot_preempted()))
                         if slot.preempted:
                             raise slot_preempted()

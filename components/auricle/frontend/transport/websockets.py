@@ -272,7 +272,10 @@ class SocketSessions:
         record, client = connection.record, connection.client
         try:
             with self._admission.interrupting(connection.interrupt):
-                async with self._sessions.running(record, client, connection.slots):
+                running = self._sessions.running(
+                    record, client, connection.slots, resumes=connection.resumes
+                )
+                async with running:
                     await protocol.serve(connection)
             await connection.close_normally()
         except ClientDisconnected:

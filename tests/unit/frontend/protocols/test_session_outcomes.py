@@ -18,6 +18,7 @@ from auricle.frontend.protocols.stream.session import StreamProtocol
 from auricle.frontend.transport.access.keys import ANYONE
 from auricle.frontend.transport.admission import SessionAdmission
 from auricle.frontend.transport.disconnect import ClientDisconnected
+from auricle.frontend.transport.peers import Peers
 from auricle.process.tracing import OFF
 from auricle.protocol.sessions import SessionDone, SessionReady
 from auricle.protocol.stream import Usage
@@ -102,6 +103,7 @@ async def serve(socket: Socket, ends: bool = True) -> None:
         metrics=MagicMock(),
         tracer=OFF,
         model="demo",
+        peers=Peers(),
         link=lambda opened, *_, **_named: Link(ends),
         lead=lambda: None,
         check_turns=lambda wanted, param: None,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
@@ -91,39 +90,12 @@ def translation_reply(event: SegmentTranslation) -> stream.Translation:
     )
 
 
-class Takeovers:
-    """The sessions that are served, by their clients' names: each on its newest connection only.
-
-    A client that resumes may have left a connection that still looks alive here. And a token may
-    be sent on many connections at once, past admission by load. Call it on one event loop.
-    """
-
-    def __init__(self) -> None:
-        self._served: dict[str, asyncio.Event] = {}
-
-    @contextmanager
-    def serving(self, session: str) -> Iterator[asyncio.Event]:
-        """Take the session over from an older connection.
-
-        The event is set when a newer one takes it over from this one.
-        """
-        if (older := self._served.get(session)) is not None:
-            older.set()
-        taken_over = self._served[session] = asyncio.Event()
-        try:
-            yield taken_over
-        finally:
-            if self._served.get(session) is taken_over:
-                del self._served[session]
-
-
 class StreamProtocol:
     """Serves the sessions of `/v1/audio/stream`, on the frontend's event loop."""
 
     def __init__(self, frontend: Frontend, tokens: ResumeTokens) -> None:
         self._frontend = frontend
         self._tokens = tokens
-        self._takeovers = Takeovers()
 
     async def serve(self, socket: ClientSocket) -> None:
         """Serve one session until done. Raises AuricleError if it fails, ClientDisconnected if the
@@ -131,7 +103,11 @@ class StreamProtocol:
         seconds = self._frontend.settings.start_timeout_seconds
         text, _ = await first_message(socket.receive(seconds, "the start message"))
         beginning = begin(self._frontend, self._tokens, socket, parse_start(text))
-        with self._takeovers.serving(beginning.name) as taken_over:
+        key = socket.client.key
+        served = self._frontend.peers.serving(
+            beginning.name, key.name, key.max_sessions, resumes=socket.resumes
+        )
+        async with served as taken_over:
             await _Session(self._frontend, socket, beginning).serve(taken_over)
 
     @staticmethod

@@ -12,6 +12,7 @@ from auricle.frontend.transport.access.keys_file import load_keys
 from auricle.frontend.transport.access.limits import ClientAccount, Clients
 from auricle.frontend.transport.access_log import identified
 from auricle.frontend.transport.connections import shown_key
+from auricle.frontend.transport.peers import Peers
 
 # Browsers cannot set headers of a WebSocket, so OpenAI's clients send the key as a subprotocol.
 _SUBPROTOCOL_KEY = "openai-insecure-api-key."
@@ -27,9 +28,10 @@ class Access:
     It is what `KeysFile.follow` hands keys over to.
     """
 
-    def __init__(self, keys: KeyRing) -> None:
+    def __init__(self, keys: KeyRing, peers: Peers | None = None) -> None:
+        self.peers = peers or Peers()
         self._keys = keys
-        self._clients = Clients()
+        self._clients = Clients(self.peers)
 
     @property
     def needs_keys(self) -> bool:
@@ -63,6 +65,17 @@ class Access:
             return self.keyless(name, scope)
         except Unauthorized:
             raise Unauthorized("the API key that sent this job was withdrawn") from None
+
+    async def follow_peers(self) -> None:
+        """Follow the audio that other frontends charge to keys, until cancelled."""
+        await self.peers.follow(lambda: self._keys.rated, self._charged_elsewhere)
+
+    def _charged_elsewhere(self, tenant: str, seconds: float) -> None:
+        key = self._keys.entry(tenant)
+        if key is not None:
+            self._clients.of(key, others=self._keys.has_other(key, "live")).charged_elsewhere(
+                seconds
+            )
 
     def _with_key(self, secret: str | None, scope: Scope | None) -> ClientAccount:
         key = self._keys.find(secret, scope)

@@ -43,7 +43,7 @@ class ApiKey(BaseModel):
     expires: AwareDatetime | None = None
     scopes: frozenset[Scope] = Field(default=_CLIENT_SCOPES, min_length=1)
     max_sessions: int | None = Field(
-        default=None, ge=1, description="live sessions and recordings at once"
+        default=None, ge=1, description="live sessions and recordings at once, at all frontends"
     )
     audio_minutes_per_minute: float | None = Field(default=None, gt=0)
     max_request_bytes: int | None = Field(default=None, ge=1)
@@ -119,12 +119,21 @@ class KeyRing:
         """
         if self._keys is None:
             return ANYONE
-        found = next((key for key in self._keys if key.name == name), None)
+        found = self.entry(name)
         if found is None:
             raise Unauthorized("there is no API key for clients that cannot send one")
         if (refusal := found.refusal(scope, self._now())) is not None:
             raise refusal
         return found
+
+    def entry(self, name: str | None) -> ApiKey | None:
+        """Return the entry called `name`, disabled or expired or not; None if there is none."""
+        return next((key for key in self._keys or () if key.name == name), None)
+
+    @property
+    def rated(self) -> bool:
+        """Whether any key has an audio rate."""
+        return any(key.audio_minutes_per_minute is not None for key in self._keys or ())
 
     def has_other(self, key: ApiKey, scope: Scope) -> bool:
         """Whether another tenant's key may be used for `scope` now."""

@@ -11,25 +11,26 @@ from datetime import datetime
 
 from auricle.core.errors import AuricleError, RateLimited, TooLarge, Unauthorized
 from auricle.frontend.transport.access.keys import ANYONE, ApiKey, Scope, utc_now
+from auricle.frontend.transport.peers import Peers
 from auricle.frontend.transport.slots import ConcurrencyLimit, RateLimiter, TokenBucket
 
-_SESSION_RETRY_SECONDS = 5.0
 _LONGEST_SLEEP_SECONDS = 1.0
 
 
 @dataclass
 class ClientAccount:
-    """One key's use of this frontend. Its methods must be called on one event loop.
+    """One key's use of the frontends. Its methods must be called on one event loop.
 
-    A caller opens a `session` and calls `charge` or `spend` for the audio processed in it. There
-    are `others` if further tenants may have live sessions.
+    The limits of sessions and of audio hold over all frontends, see `peers`. A caller opens a
+    `session` and calls `charge` or `spend` for the audio processed in it. There are `others` if
+    further tenants may have live sessions.
     """
 
     key: ApiKey
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = utc_now
     others: bool = False
-    _sessions: int = 0
+    peers: Peers = field(default_factory=Peers)
     _stays: set[Stay] = field(init=False, default_factory=set)
     _withdrawn: bool = field(init=False, default=False)
     _budget: TokenBucket | None = field(init=False, default=None)
@@ -47,8 +48,10 @@ class ClientAccount:
         return host if self.key is ANYONE else self.tenant
 
     @asynccontextmanager
-    async def session(self, scope: Scope | None = None) -> AsyncGenerator[Stay, None]:
-        """Count a live session or a recording while the block runs.
+    async def session(
+        self, scope: Scope | None = None, *, resumes: bool = False
+    ) -> AsyncGenerator[Stay, None]:
+        """Count a live session or a recording while the block runs; see `Peers.place`.
 
         Yields its stay, by which it can be ended. Raises RateLimited if the client has too many, or
         has exceeded its audio rate. The block is cancelled, and Unauthorized or Forbidden raised,
@@ -56,21 +59,14 @@ class ClientAccount:
         """
         if (refusal := self._refusal(scope)) is not None:
             raise refusal
-        limit = self.key.max_sessions
-        if limit is not None and self._sessions >= limit:
-            raise RateLimited(
-                f"this API key has {limit} sessions open, which is its limit; end one first",
-                _SESSION_RETRY_SECONDS,
-            )
-        if self._budget is not None and (wait := self._budget.wait()) > 0:
-            used = f"this API key has used its {self._budget.rate:g} minutes of audio per minute"
-            raise RateLimited(used, wait)
-        self._sessions += 1
-        try:
+        async with self.peers.place(self.tenant, self.key.max_sessions, resumes=resumes):
+            if self._budget is not None and (wait := self._budget.wait()) > 0:
+                used = (
+                    f"this API key has used its {self._budget.rate:g} minutes of audio per minute"
+                )
+                raise RateLimited(used, wait)
             async with self.connected(scope) as stay:
                 yield stay
-        finally:
-            self._sessions -= 1
 
     @asynccontextmanager
     async def connected(self, scope: Scope | None = None) -> AsyncGenerator[Stay, None]:
@@ -133,7 +129,13 @@ class ClientAccount:
             return 0.0
         wait = self._budget.wait(seconds)
         self._budget.take(seconds)
+        self.peers.charged(self.tenant, seconds)
         return wait
+
+    def charged_elsewhere(self, seconds: float) -> None:
+        """Count audio that another frontend has charged to this key."""
+        if self._budget is not None:
+            self._budget.take(seconds)
 
     def check_size(self, size: int, limit: int) -> None:
         """Raise TooLarge for a request beyond the server's `limit` or the client's own."""
@@ -181,14 +183,15 @@ class Stay:
 class Clients:
     """The clients seen so far, at most one per key."""
 
-    def __init__(self) -> None:
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
         self._clients: dict[tuple[str, str], ClientAccount] = {}
 
     def of(self, key: ApiKey, *, others: bool = False) -> ClientAccount:
         """Return the client of a key. With `others` further tenants may have live sessions."""
         name = (key.name, key.sha256)
         if name not in self._clients:
-            self._clients[name] = ClientAccount(key)
+            self._clients[name] = ClientAccount(key, peers=self._peers)
         self._clients[name].others = others
         return self._clients[name]
 
