@@ -4,7 +4,8 @@
     python -m benchmarks.planner --trace CSV [--gpus 2 16 128]
 
 Parts: the simulation takes two minutes (`--quick`) to four, the fronts (bursty days, every target
-of the planner against every setting of the HPA) four to fifteen. Two more run on the local graph
+of the planner against every setting of the HPA) four to fifteen, the sweep (every family of traces
+with 2, 16 and 128 GPUs against every HPA and the bound) ten. Two more run on the local graph
 under paced speech: from idle to 10 and to 16 sessions and back, with the default settings (`idle`,
 ten minutes), and a real burst with the planner on and off (`local`, eight minutes). `--smoke` runs
 all in five minutes, one size and short loads, with meaningless figures. Figures in FILE are kept,
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from rich.progress import track
 from benchmarks import harness
 from benchmarks.harness import Benchmark, Run, UsageError
 from benchmarks.planner import from_idle as idle
-from benchmarks.planner import fronts, local
+from benchmarks.planner import fronts, local, sweep
 from benchmarks.planner.bursts import BURSTS, any_trace
 from benchmarks.planner.cluster import Score
 from benchmarks.planner.figures import (
@@ -47,6 +48,8 @@ from benchmarks.planner.replay import TraceError, read_trace
 from benchmarks.planner.traces import SHAPES, Trace
 
 _SCALES = {"full": (2, 16, 128, 1000), "quick": (2, 16, 128), "smoke": (32,)}
+_SWEPT = (2, 16, 128)
+_SWEPT_SMOKE = ("counts",)
 # A trace's seed is its size plus this. The planner's parameters were chosen at 0.
 _SEED = 7000
 _WRONG = (0.8, 1.2)
@@ -61,19 +64,24 @@ class _Case:
     gpus: float
     seed: int
     folder: Path
+    days: int | None = None
 
     def trace(self) -> Trace:
-        return any_trace(self.name, self.gpus, self.seed + round(self.gpus))
+        return any_trace(self.name, self.gpus, self.seed + round(self.gpus), self.days)
 
     @property
     def key(self) -> str:
-        return f"{self.name}-{self.gpus:g}-{self.seed}"
+        days = "" if self.days is None else f"-{self.days}-days"
+        return f"{self.name}-{self.gpus:g}-{self.seed}{days}"
 
 
-def _cases(run: Run, names: Iterable[str]) -> list[_Case]:
-    sizes = run.arguments.gpus or _SCALES[run.size]
+def _cases(
+    run: Run, names: Iterable[str], scales: Sequence[float] = (), days: int | None = None
+) -> list[_Case]:
+    sizes = run.arguments.gpus or scales or _SCALES[run.size]
     played = run.folder / "played"
-    return [_Case(name, gpus, run.arguments.seed, played) for gpus in sizes for name in names]
+    seed = run.arguments.seed
+    return [_Case(name, gpus, seed, played, days) for gpus in sizes for name in names]
 
 
 def _simulated(run: Run) -> None:
@@ -124,6 +132,21 @@ def _fronts(run: Run) -> None:
 
 def _front(case: _Case) -> fronts.Front:
     return fronts.front(case.trace(), case.gpus, case.key, case.folder)
+
+
+def _sweep(run: Run) -> None:
+    if run.size == "smoke":
+        cases = _cases(run, _SWEPT_SMOKE, scales=(2,), days=1)
+    else:
+        cases = _cases(run, [*SHAPES, *BURSTS], scales=_SWEPT)
+    with ProcessPoolExecutor() as processes:
+        found = list(_shown(processes.map(_swept, cases), len(cases), "sweep"))
+    run.publish(sweep.figures(found))
+    run.details["sweep"] = [sweep.row(one) for one in found]
+
+
+def _swept(case: _Case) -> sweep.Swept:
+    return sweep.swept(case.trace(), case.gpus, case.key, case.folder)
 
 
 def _replay(run: Run) -> None:
@@ -198,6 +221,7 @@ PLANNER = Benchmark(
     parts={
         "simulation": _simulated,
         "fronts": _fronts,
+        "sweep": _sweep,
         "idle": lambda run: idle.from_idle(run, idle.COURSES[run.size]),
         "local": lambda run: local.burst(run, local.BURSTS[run.size]),
     },

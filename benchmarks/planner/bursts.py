@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from benchmarks.planner.traces import STEP_SECONDS, Series, Shape, Trace, diurnal, make, shaped
+from benchmarks.planner.traces import (
+    DAYS,
+    SHAPES,
+    STEP_SECONDS,
+    Series,
+    Shape,
+    Trace,
+    diurnal,
+    shaped,
+)
 
 _DAY = 86_400.0
 _NOISE_FORGETS_SECONDS = 120.0
@@ -15,6 +25,10 @@ _BURSTS_A_DAY = 12
 _SOURCES = 40
 _REGIME_SECONDS = 5 * 3600.0
 _NIGHT_SECONDS = 7 * 3600.0
+_COUNT_SECONDS = 300.0
+_SPIKES_A_DAY = 10
+_WEEK_DAYS = 6
+_RAMP_SECONDS = 2700.0
 
 
 def noisy(spread: float, seconds: Series, chance: np.random.Generator) -> Series:
@@ -77,9 +91,41 @@ def missing_nights(seconds: Series, chance: np.random.Generator) -> Series:
     return np.asarray(course)
 
 
-def _usual(course: Callable[[Series, np.random.Generator], Series]) -> Shape:
+def counts(seconds: Series, chance: np.random.Generator) -> Series:
+    """Counts of five minutes each, as of posts about a topic: a weak day, noise, and spikes.
+
+    A spike rises from one count to the next, to a height that is heavy-tailed, and halves with
+    each later count.
+    """
+    times = np.arange(0, seconds[-1] + 2 * _COUNT_SECONDS, _COUNT_SECONDS)
+    found = (1 + 0.4 * np.sin((times / _DAY - 0.4) * 2 * np.pi)) * chance.lognormal(
+        0.0, 0.3, len(times)
+    )
+    for at in chance.uniform(0, times[-1], round(_SPIKES_A_DAY * times[-1] / _DAY)):
+        since = (times - at) / _COUNT_SECONDS
+        height = min(1 + chance.pareto(1.2), 12.0)
+        found += np.where(since >= 0, height * 0.5 ** np.maximum(since, 0), 0)
+    return np.interp(seconds, times, found)
+
+
+def weekly(seconds: Series, chance: np.random.Generator) -> Series:
+    """A diurnal service with two quiet days a week, which yesterday does not announce."""
+    quiet = np.isin(seconds // _DAY % 7, (3, 4))
+    return np.asarray(diurnal(seconds, chance) * np.where(quiet, 0.35, 1.0))
+
+
+def ramps(seconds: Series, chance: np.random.Generator) -> Series:
+    """Straight lines between levels, three quarters of an hour long on average."""
+    times, levels = [0.0], [0.5]
+    while times[-1] < seconds[-1]:
+        times.append(times[-1] + 600 + chance.exponential(_RAMP_SECONDS))
+        levels.append(chance.uniform(0.15, 1.0))
+    return np.interp(seconds, times, levels)
+
+
+def _usual(course: Callable[[Series, np.random.Generator], Series], days: int = DAYS) -> Shape:
     """The shape whose sessions are short, so that their number follows the course."""
-    return Shape(course, session_seconds=180, speaks=0.6, segment_seconds=6.0)
+    return Shape(course, session_seconds=180, speaks=0.6, segment_seconds=6.0, days=days)
 
 
 BURSTS = {
@@ -90,11 +136,15 @@ BURSTS = {
     "self_similar": _usual(self_similar),
     "regimes": _usual(regimes),
     "missing_nights": _usual(missing_nights),
+    "counts": _usual(counts),
+    "weekly": _usual(weekly, _WEEK_DAYS),
+    "ramps": _usual(ramps),
 }
 
 
-def any_trace(name: str, gpus: float, seed: int) -> Trace:
-    """A trace of any shape, calm or bursty."""
-    if name in BURSTS:
-        return shaped(name, BURSTS[name], gpus, np.random.default_rng(seed))
-    return make(name, gpus, seed)
+def any_trace(name: str, gpus: float, seed: int, days: int | None = None) -> Trace:
+    """A trace of any shape, calm or bursty, of its own length or of these days."""
+    shape = {**SHAPES, **BURSTS}[name]
+    if days is not None:
+        shape = replace(shape, days=days)
+    return shaped(name, shape, gpus, np.random.default_rng(seed))

@@ -80,9 +80,14 @@ def best_hpa(played: Sequence[Played]) -> tuple[float, float]:
 
 
 def reversals(found: Run) -> int:
-    """Count orders that reverse the previous one within two minutes."""
+    """Count orders that undo the previous one within two minutes.
+
+    Growth beyond the size before the previous order undoes nothing.
+    """
     return sum(
-        (after[1] > 0) != (before[1] > 0) and after[0] - before[0] < _REVERSAL_SECONDS
+        (after[1] > 0) != (before[1] > 0)
+        and after[0] - before[0] < _REVERSAL_SECONDS
+        and not after[1] > -before[1] > 0
         for orders in found.orders.values()
         for before, after in pairwise(orders)
     )

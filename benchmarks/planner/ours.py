@@ -8,8 +8,7 @@ from auricle.config.common import PoolLimits
 from auricle.config.settings import PlannerSettings
 from auricle.load.reports import PoolObservation, ServiceObservation
 from auricle.planner.plan import Plan, pool_plan
-from auricle.planner.policy import Decision
-from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS
+from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS, Clients, Reading
 
 
 class Ours:
@@ -30,11 +29,19 @@ class Ours:
                 for pool in POOLS
             ],
         )
-        self.decisions: list[Decision] = []
 
-    def __call__(
-        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
-    ) -> Mapping[str, int]:
-        decided = self._plan.decide(seen, service)
-        self.decisions += [d for d in decided.values() if d.changes]
-        return {name: decision.replicas for name, decision in decided.items()}
+    def __call__(self, seen: Mapping[str, Reading], clients: Clients) -> Mapping[str, float]:
+        pools = {
+            name: PoolObservation(
+                at=pool.at,
+                replicas=int(pool.replicas[0]),
+                ready=int(pool.ready[0]),
+                load=float(pool.load[0]),
+                response=float(pool.response[0]),
+            )
+            for name, pool in seen.items()
+        }
+        service = ServiceObservation(
+            int(clients.active[0]), int(clients.speaking[0]), float(clients.waiting[0])
+        )
+        return {name: one.replicas for name, one in self._plan.decide(pools, service).items()}

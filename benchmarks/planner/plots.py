@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.planner.cluster import POOLS
 from benchmarks.planner.figures import Played
 from benchmarks.planner.fronts import Front
-from benchmarks.planner.rivals import hpa_run
+from benchmarks.planner.rivals import hpa_runs
 from benchmarks.planner.traces import STEP_SECONDS
 
 
@@ -49,7 +49,7 @@ def draw_fronts(fronts: Sequence[Front], folder: Path) -> None:
 def _draw_one(played: Played, hpa: tuple[float, float], file: Path) -> None:
     from matplotlib import pyplot as plt
 
-    begin, rival = played.trace.scored_from, hpa_run(played.trace, hpa)
+    begin, (rival,) = played.trace.scored_from, hpa_runs(played.trace, [hpa])
     hours = np.arange(len(played.trace.sessions))[begin:] * STEP_SECONDS / 3600
     figure, axes = plt.subplots(3, 1, figsize=(11, 8), sharex=True)
     for axis, pool in zip(axes, POOLS, strict=False):

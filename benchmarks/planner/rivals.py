@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from auricle.load.reports import PoolObservation, ServiceObservation
-from benchmarks.planner.cluster import POOLS, RESPONSE_LIMIT, START_SECONDS, Run, Score, run
+from benchmarks.planner.cluster import (
+    POOLS,
+    RESPONSE_LIMIT,
+    START_SECONDS,
+    Clients,
+    Reading,
+    Run,
+    Score,
+    run_all,
+)
 from benchmarks.planner.traces import STEP_SECONDS, Series, Trace
 
 # The share of a request's time at the knee that is its own work, without waiting.
@@ -21,6 +29,8 @@ _LEAST_BUSY = 0.01
 # that delays shrinking.
 HPA_GRID = tuple(product((0.25, 0.3, 0.33, 0.36, 0.4, 0.45, 0.5), (60.0, 120.0, 300.0)))
 _HPA_STEP_SECONDS = 20.0
+# Prices that the bound tries at once, and how often it narrows their range.
+_PRICES, _REFINED = 16, 5
 
 
 @dataclass(frozen=True)
@@ -29,9 +39,7 @@ class Static:
 
     replicas: Mapping[str, int]
 
-    def __call__(
-        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
-    ) -> Mapping[str, int]:
+    def __call__(self, seen: Mapping[str, Reading], clients: Clients) -> Mapping[str, float]:
         return self.replicas
 
 
@@ -61,51 +69,53 @@ class Hpa:
 
     _TOLERANCE = 0.1
 
-    def __init__(self, target: float, window_seconds: float) -> None:
-        """`target` is the desired queue, as a share of the queue at the knee."""
-        self._target = target
-        self._window = window_seconds
-        self._wishes: dict[str, deque[tuple[float, int]]] = {pool: deque() for pool in POOLS}
+    def __init__(self, grid: Sequence[tuple[float, float]]) -> None:
+        """Decide for a run for each setting of `grid`: target queue, and window in seconds.
 
-    def __call__(
-        self, seen: Mapping[str, PoolObservation], service: ServiceObservation
-    ) -> Mapping[str, int]:
+        The target is a share of the queue at the knee.
+        """
+        self._target = np.array([target for target, _ in grid])
+        self._steps = np.array([window // _HPA_STEP_SECONDS for _, window in grid])
+        self._wishes: dict[str, deque[Series]] = {
+            pool: deque(maxlen=int(self._steps.max()) + 1) for pool in POOLS
+        }
+
+    def __call__(self, seen: Mapping[str, Reading], clients: Clients) -> Mapping[str, Series]:
         return {name: self._wish(name, pool) for name, pool in seen.items()}
 
-    def _wish(self, name: str, pool: PoolObservation) -> int:
+    def _wish(self, name: str, pool: Reading) -> Series:
         ratio = _queue(name, pool) / self._target
-        if ratio > 1 and pool.ready < pool.replicas:
-            ratio = max(1.0, ratio * pool.ready / pool.replicas)
-        near = abs(ratio - 1) <= self._TOLERANCE
-        base = pool.ready if ratio < 1 else pool.replicas
-        wish = pool.replicas if near else max(1, math.ceil(base * ratio))
+        idle = np.maximum(1.0, ratio * pool.ready / pool.replicas)
+        ratio = np.where((ratio > 1) & (pool.ready < pool.replicas), idle, ratio)
+        base = np.where(ratio < 1, pool.ready, pool.replicas)
+        wish = np.maximum(1.0, np.ceil(base * ratio))
+        wish = np.where(np.abs(ratio - 1) <= self._TOLERANCE, pool.replicas, wish)
         wishes = self._wishes[name]
-        wishes.append((pool.at, wish))
-        while wishes[0][0] < pool.at - self._window:
-            wishes.popleft()
-        if wish >= pool.replicas:
-            return wish
-        return min(pool.replicas, max(w for _, w in wishes))
+        wishes.append(wish)
+        # A wish counts until its age exceeds the window of its run.
+        ages = np.arange(len(wishes))[::-1, None]
+        most = np.where(ages <= self._steps, np.array(wishes), 0.0).max(axis=0)
+        return np.where(wish >= pool.replicas, wish, np.minimum(pool.replicas, most))
 
 
-def hpa_run(trace: Trace, how: tuple[float, float]) -> Run:
-    """Run the trace under one HPA of the grid."""
-    return run(trace, Hpa(*how), step_seconds=_HPA_STEP_SECONDS)
+def hpa_runs(trace: Trace, grid: Sequence[tuple[float, float]] = HPA_GRID) -> list[Run]:
+    """Run the trace under an HPA of each setting, in the order of `grid`."""
+    return run_all(trace, Hpa(grid), len(grid), step_seconds=_HPA_STEP_SECONDS)
 
 
 def hpa_scores(trace: Trace) -> tuple[Score, ...]:
-    """Run the trace under every HPA of the grid, in its order."""
-    return tuple(hpa_run(trace, how).score for how in HPA_GRID)
+    """Return the scores of `hpa_runs` under every HPA of the grid."""
+    return tuple(found.score for found in hpa_runs(trace))
 
 
-def _queue(name: str, pool: PoolObservation) -> float:
+def _queue(name: str, pool: Reading) -> Series:
     """Return the waiting and running requests per worker; 1 at the knee.
 
     By Little's law, it is the arrival rate times the time in the system. Part of that time is work,
     even if no request waits.
     """
     stays = _WORK_SHARE + (1 - _WORK_SHARE) * pool.response / RESPONSE_LIMIT[name]
-    return max(pool.utilisation, _LEAST_BUSY) * stays
+    return np.asarray(np.maximum(pool.utilisation, _LEAST_BUSY) * stays)
 
 
 def clairvoyant_hours(trace: Trace, slo: float, capacity: float = 1.0) -> float:
@@ -128,29 +138,26 @@ def _pool_bound(trace: Trace, pool: str, slo: float, capacity: float) -> float:
     levels = np.arange(math.ceil(demand.max()))
     served = np.clip(demand[:, None] - levels, 0, 1) * (weight / demand)[:, None]
     start = START_SECONDS[pool] / 3600
-
-    def dual(price: float) -> float:
-        return price * slo - _best(served, price, hours, start)
-
     # The price of all sessions is of the order of all hours; the dual is concave in it.
     low, high = 0.0, 200.0 * hours * float(demand.sum()) + 1.0
-    for _ in range(24):
-        a, b = low + (high - low) * 0.382, low + (high - low) * 0.618
-        if dual(a) < dual(b):
-            low = a
-        else:
-            high = b
-    return dual((low + high) / 2)
+    best = 0.0
+    for _ in range(_REFINED):
+        prices = np.linspace(low, high, _PRICES)
+        dual = prices * slo - _best(served, prices, hours, start)
+        at = int(dual.argmax())
+        best = max(best, float(dual[at]))
+        low, high = float(prices[max(at - 1, 0)]), float(prices[min(at + 1, _PRICES - 1)])
+    return best
 
 
-def _best(served: Series, price: float, hours: float, start: float) -> float:
-    """Return the maximum of `price` · served - cost over all schedules of all levels."""
-    on = np.zeros(served.shape[1])
-    off = np.zeros(served.shape[1])
-    gain = price * served - hours
-    for step in range(len(gain)):
-        on, off = np.maximum(on, off - start) + gain[step], np.maximum(off, on)
-    return float(np.maximum(on, off).sum())
+def _best(served: Series, prices: Series, hours: float, start: float) -> Series:
+    """Return, for each price, the maximum of price · served - cost over all schedules."""
+    on = np.zeros((len(prices), served.shape[1]))
+    off = np.zeros_like(on)
+    for step in served:
+        on, off = np.maximum(on, off - start), np.maximum(off, on)
+        on += prices[:, None] * step - hours
+    return np.asarray(np.maximum(on, off).sum(axis=1))
 
 
 def _means(series: Series, every: int) -> Series:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 Series = npt.NDArray[np.float64]
 STEP_SECONDS = 10.0
 _DAY = 86_400.0
-_DAYS = 3  # the first is for learning and is not scored
+DAYS = 3  # the first is for learning and is not scored
 SCORED_FROM = round(_DAY / STEP_SECONDS)
 
 # Speaking sessions that one worker carries at its knee, for speech of the usual kind
@@ -55,6 +55,7 @@ class Shape:
     speaks: float
     segment_seconds: float
     more_tokens: float = 0.0
+    days: int = DAYS
 
 
 def _hour(seconds: Series) -> Series:
@@ -78,7 +79,7 @@ def diurnal(seconds: Series, chance: np.random.Generator) -> Series:
 def flash_crowd(seconds: Series, chance: np.random.Generator) -> Series:
     """A quiet service and, once a day at any time, thrice as many within two minutes."""
     course = 0.26 + 0.06 * np.sin((_hour(seconds) - 9) / 24 * 2 * np.pi)
-    for day in range(_DAYS):
+    for day in range(DAYS):
         at = (day + chance.uniform(0.1, 0.85)) * _DAY
         since = seconds - at
         crowd = np.clip(since / 120, 0, 1) * np.clip(1 - (since - 2400) / 900, 0, 1)
@@ -89,7 +90,7 @@ def flash_crowd(seconds: Series, chance: np.random.Generator) -> Series:
 def meetings(seconds: Series, chance: np.random.Generator) -> Series:
     """Meetings at every full and half hour of the working day, most of them at the full."""
     course = np.full_like(seconds, 0.08)
-    for day in range(_DAYS):
+    for day in range(DAYS):
         for half in range(16, 38):
             begins = day * _DAY + half * 1800
             weight = (0.55 if half % 2 == 0 else 0.3) * chance.normal(1, 0.05)
@@ -134,7 +135,7 @@ def make(name: str, gpus: float, seed: int) -> Trace:
 
 def shaped(name: str, shape: Shape, gpus: float, chance: np.random.Generator) -> Trace:
     """A trace of this shape."""
-    seconds = np.arange(0, _DAYS * _DAY, STEP_SECONDS)
+    seconds = np.arange(0, shape.days * _DAY, STEP_SECONDS)
     course = np.maximum(shape.course(seconds, chance), 0.01)
     encode, pd = _costs(shape, seconds)
     each = shape.speaks * (encode + pd)
@@ -150,7 +151,8 @@ def spoken(name: str, shape: Shape, sessions: Series, chance: np.random.Generato
     share = np.clip(shape.speaks * (1 + drift), 0, 1)
     speaking = chance.binomial(sessions.astype(np.int64), share).astype(np.float64)
     speaking = np.maximum(speaking, 1.0)
-    return Trace(name, sessions, speaking, speaking * encode, speaking * pd)
+    scored_from = min(SCORED_FROM, len(sessions) // 2)
+    return Trace(name, sessions, speaking, speaking * encode, speaking * pd, scored_from)
 
 
 def _population(expected: Series, lasts: float, chance: np.random.Generator) -> Series:

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.planner.cluster import DRAIN_SECONDS, START_SECONDS, run
 from benchmarks.planner.figures import reversals
-from benchmarks.planner.rivals import Static, clairvoyant_hours, peak_sizing
+from benchmarks.planner.rivals import HPA_GRID, Static, clairvoyant_hours, hpa_runs, peak_sizing
 from benchmarks.planner.traces import SCORED_FROM, STEP_SECONDS, Trace, make
 
 pytestmark = pytest.mark.unit
@@ -52,12 +52,20 @@ def test_every_signal_has_the_same_noise_whoever_reads_it() -> None:
     seen = []
 
     def watching(pools, service):  # type: ignore[no-untyped-def]
-        seen.append((pools["pd"].load, pools["pd"].response))
+        seen.append((float(pools["pd"].load[0]), float(pools["pd"].response[0])))
         return {}
 
     run(trace(constant(0.5), constant(0.5)), watching)
     load, response = (np.std(values) / np.mean(values) for values in np.array(seen).T)
     assert response == pytest.approx(load, rel=0.2)
+
+
+def test_runs_that_are_simulated_together_are_the_runs_that_are_simulated_alone() -> None:
+    flash = trace(*2 * [1.0 + 3.0 * (np.arange(STEPS) % 700 > 500)])
+    chosen = HPA_GRID[:4]
+    together = hpa_runs(flash, chosen)
+    assert [one.score for one in together] == [hpa_runs(flash, [how])[0].score for how in chosen]
+    assert len({one.score for one in together}) == len(chosen)
 
 
 def test_an_order_that_goes_back_within_two_minutes_is_a_reversal() -> None:

@@ -1,56 +1,61 @@
 """Forecasts a pool's demand for the time when a worker started now would be ready.
 
-Three of river's Holt-Winters forecasters run side by side: one has level and trend, one a level
-that changes slowly (for demand that is noisy rather than growing), one a daily season; the one
-with the smallest recent error is used. A margin is applied that learns from misses (margin.py).
-
-Demand and forecasts are compared after half a worker was added to both: the smallest step is a
-worker, and otherwise the first session after an idle hour would be a demand thousands of times its
-forecast.
+Four of river's Holt-Winters forecasters run side by side: one has level and trend, one a level and
+trend that follow within steps (for bursts), one a level that changes slowly (for demand that is
+noisy rather than growing), one a daily season. Each is replayed over the last day with the
+smallest margin that would have held the SLO; the one that would have cost the fewest workers is
+used, with that margin.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from river.stats import EWMean, RollingMax
+import numpy as np
+import numpy.typing as npt
+from river.stats import RollingMax
 from river.time_series import HoltWinters
 
-# The margin over a forecast, which learns from misses. No I/O.
+# The margin over a forecast. No I/O.
 #
-# Adaptive conformal inference (Gibbs and Candès 2021) with the SLO's own loss: the margin is a
-# quantile of how far demand recently exceeded its forecasts. The share of errors that lie beyond it
-# is divided, after each step, by exp(`_STEP` × (share of the demand that found no worker - the
-# share allowed)). This share stays within its bounds for any arrivals, so after T steps the mean
-# loss differs from the allowed one by at most ln(`_MOST` / `_LEAST`) / (`_STEP` · T), as long as
-# the share is not held at a bound. Misses of the forecast and misses of a slow start count alike,
-# and so does capacity from rounding up to whole workers: clients see both.
+# It has two parts. Noise of counts (independent sessions, Poisson) grows with the square root of
+# the load, bursts grow with the load. The unit of noise is the median error of a forecaster, so
+# that bursts do not change it; errors beyond `_MOST_DEVIATIONS` of it are bursts. A margin first
+# covers noise, then bursts.
 #
-# The logarithm of the share moves, not the share: under heavy-tailed bursts one error in a hundred
-# decides, and a linear step that finds this hundredth in a calm service within hours would jump
-# over all of it with every burst. The pool would be twice too large for hours, and then too small.
+# Both are found in hindsight: the margin is the smallest with which the forecasts of the last day
+# would have missed no more than a share of the demand. These forecasts were made for the time that
+# a worker needs to start, so that a longer start has larger errors and a larger margin. A margin
+# that grew with each miss, and shrank without, would swing between too small and too large from
+# one burst to the next. As the demand missed is a convex function of the margin, that would cost
+# more than a constant margin. A correction of the share remains, for effects outside the replay:
+# scale-downs that wait, slow starts, and misses of two pools at the same time.
 #
-# Step: with 0.3 that difference is at most 0.6 points after a day of 30 s steps and 0.1 after a
-# week, whereas one flash crowd (twice the usual demand, a third of it unserved for four minutes)
-# moves the share by a factor of five, from half of the errors to a tenth: a single event does not
-# justify the largest margin until the next one.
-#
-# Memory: six hours of ratios, so that the noise of the time of day counts and yesterday's does not.
-# With a day, simulated meetings cost 8% more GPU-hours, because surprises of the first day are
-# forecast on the second. The SLO counts sessions, so a step is weighted by its demand relative to
-# the mean of the day.
+# Half a worker is added to all forecasts: the smallest step is a worker, and otherwise the first
+# session after an idle hour would be a demand thousands of times its forecast.
 
-_STEP = 0.3
-# Bounds of the share of errors beyond the margin: from the largest error to the usual one.
-_MARGIN_LEAST, _MOST = 0.002, 0.5
-_FIRST = 0.25
-# The minimum number of ratios, about an hour: a shorter time may consist of a single ramp.
-_ENOUGH = 120
-# The largest weight of one step: it may be the first after weeks without sessions. Bursts at noon,
-# with most of the misses, have ordinary weights.
+Series = npt.NDArray[np.float64]
+_HALF_WORKER = 0.5
+# Demand that exceeds a whole number of workers by less than this is noise.
+ROUNDING = 0.05
+# The minimum time to learn from: a shorter one may consist of a single ramp.
+_ENOUGH_SECONDS = 3600.0
+# The forecaster and its margin are chosen at this interval.
+_EVERY_SECONDS = 600.0
+# The standard deviation of a normal distribution divided by its median absolute deviation.
+_DEVIATION = 1.4826
+_MOST_DEVIATIONS = 3.0
+_HALVINGS = 12
+# The correction is divided, after each step, by exp(`_STEP` × (share of the demand that found no
+# worker - the share allowed)), within its bounds. One flash crowd (three times the usual demand,
+# a third of it unserved for four minutes) changes it by a sixth.
+_STEP = 0.02
+_FACTOR_LEAST, _FACTOR_MOST = 0.5, 4.0
+# The SLO counts sessions, so a step is weighted by its demand relative to the mean of the day, up
+# to this weight: it may be the first after weeks without sessions.
 _MOST_WEIGHT = 10.0
 
 
@@ -62,59 +67,124 @@ class Miss:
     allowed: float
 
 
+@dataclass(frozen=True)
 class Margin:
-    """The factor by which one pool's forecasts are multiplied.
+    """The margin over a forecast, in two parts, and the replicas that the forecasts cost with it.
 
-    `memory_steps` is the number of forecasts whose errors are remembered, `day_steps` the steps of
-    a day.
+    `noise` is multiplied by the square root of the forecast, `burst` by the forecast, each in
+    workers and after half a worker was added. `workers` is the mean number of workers paid for.
     """
 
-    def __init__(self, memory_steps: int, day_steps: int) -> None:
+    noise: float = 0.0
+    burst: float = 0.0
+    workers: float = math.inf
+
+    def over(self, forecast: float) -> float:
+        """Return the margin over this forecast, in workers."""
+        size = forecast + _HALF_WORKER
+        return self.noise * math.sqrt(size) + self.burst * size
+
+
+class Hindsight:
+    """Finds the smallest margin with which past forecasts would have met the demand.
+
+    `memory_steps` is the number of forecasts that are remembered, `lead_steps` the steps that a
+    worker is paid for before it is ready.
+    """
+
+    def __init__(self, memory_steps: int, lead_steps: int) -> None:
+        self._forecasts = np.zeros(memory_steps)
+        self._floors = np.zeros(memory_steps)
+        self._demands = np.zeros(memory_steps)
+        self._lead = lead_steps
+        self._learnt = 0
+
+    @property
+    def count(self) -> int:
+        """The number of forecasts that are remembered."""
+        return min(self._learnt, len(self._demands))
+
+    def learn(self, forecast: float, present: float, demand: float) -> None:
+        """Learn a forecast, the demand when it was made, and the one that followed, in workers."""
+        at = self._learnt % len(self._demands)
+        self._forecasts[at], self._floors[at] = forecast, math.ceil(present - ROUNDING)
+        self._demands[at] = demand
+        self._learnt += 1
+
+    def margin(self, missed: float, last: int) -> Margin:
+        """Return the smallest margin that misses this share of the demand of the last steps.
+
+        Workers are whole, and a pool always has enough for the demand present at the time of the
+        forecast. Noise is covered up to `_MOST_DEVIATIONS` first, bursts by the second part.
+        """
+        order = np.arange(self._learnt - last, self._learnt) % len(self._demands)
+        forecasts, floors, demands = (
+            series[order] for series in (self._forecasts, self._floors, self._demands)
+        )
+        size = forecasts + _HALF_WORKER
+        root = np.sqrt(size)
+        errors = demands - forecasts
+        most_noise = _MOST_DEVIATIONS * _DEVIATION * float(np.median(np.abs(errors) / root))
+        allowed = missed * float(demands.sum())
+
+        def workers(noise: float, burst: float) -> Series:
+            wanted = np.ceil(forecasts + noise * root + burst * size - ROUNDING)
+            return np.asarray(np.maximum(wanted, floors))
+
+        def enough(noise: float, burst: float) -> bool:
+            return float(np.maximum(demands - workers(noise, burst), 0.0).sum()) <= allowed
+
+        noise, burst = most_noise, 0.0
+        if enough(noise, burst):
+            noise = _smallest(lambda some: enough(some, 0.0), most_noise)
+        else:
+            burst = _smallest(lambda some: enough(most_noise, some), float((errors / size).max()))
+        paid = workers(noise, burst)
+        for _ in range(self._lead):
+            paid[:-1] = np.maximum(paid[:-1], paid[1:])
+        return Margin(noise, burst, float(paid.mean()))
+
+
+def _smallest(enough: Callable[[float], bool], most: float) -> float:
+    """Return the smallest number that is enough, if `most` is."""
+    low, high = 0.0, most
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+class Allowance:
+    """The share of the demand that a margin may miss in hindsight, corrected by real misses.
+
+    `day_steps` are the steps of a day.
+    """
+
+    def __init__(self, day_steps: int) -> None:
         self._fading = 1.0 / day_steps
-        self._beyond = _FIRST
+        self._factor = 1.0
         self._mean = 0.0
         self._seen = 0
-        self._ratios: deque[float] = deque(maxlen=memory_steps)
-        self._sorted: list[float] = []
+        self._allowed = 0.0
 
     @property
-    def level(self) -> float:
-        """The quantile of recent errors that is the margin."""
-        return 1.0 - self._beyond
+    def target(self) -> float:
+        """The share to miss in hindsight, 0 before the first step."""
+        return self._factor * self._allowed
 
-    @property
-    def factor(self) -> float:
-        """The margin; at least 1, and never beyond the largest error that was observed."""
-        if len(self._sorted) < _ENOUGH:
-            return 1.0
-        at = self.level * (len(self._sorted) - 1)
-        low = int(at)
-        high = min(low + 1, len(self._sorted) - 1)
-        between = self._sorted[low] + (at - low) * (self._sorted[high] - self._sorted[low])
-        return max(1.0, between)
-
-    def learn_ratio(self, ratio: float) -> None:
-        """Learn one demand divided by its forecast."""
-        if len(self._ratios) == self._ratios.maxlen:
-            del self._sorted[bisect_left(self._sorted, self._ratios[0])]
-        self._ratios.append(ratio)
-        insort(self._sorted, ratio)
-
-    def learn_miss(self, demand: float, miss: Miss) -> None:
+    def learn(self, demand: float, miss: Miss) -> None:
         """Learn the share of this step's demand that found no worker."""
         self._seen += 1
+        self._allowed += max(self._fading, 1.0 / self._seen) * (miss.allowed - self._allowed)
         self._mean += max(self._fading, 1.0 / self._seen) * (demand - self._mean)
         weight = min(demand / max(self._mean, 1e-9), _MOST_WEIGHT)
-        beyond = self._beyond * math.exp(-_STEP * weight * (miss.unserved - miss.allowed))
-        self._beyond = min(max(beyond, _MARGIN_LEAST), _MOST)
+        factor = self._factor * math.exp(-_STEP * weight * (miss.unserved - miss.allowed))
+        self._factor = min(max(factor, _FACTOR_LEAST), _FACTOR_MOST)
 
 
 _DAY_SECONDS = 86_400
 # The seasonal model is multiplicative, so a demand of zero would stay zero.
 _LEAST = 1e-3  # workers
-# Weight of the latest error in a forecaster's mean error: about an hour of 30 s steps.
-_ERROR_FADING = 0.01
-_HALF_WORKER = 0.5
 # A trend forecast is limited to doubling (or halving) the present demand.
 _MOST_GROWTH = 2.0
 # The trend is ignored for this number of steps after a pool was idle.
@@ -123,55 +193,16 @@ _IDLE_STEPS = 20
 _MOST_OF_SEEN = 3.0
 
 
-def _ratio(demand: float, forecast: float) -> float:
-    return (demand + _HALF_WORKER) / (forecast + _HALF_WORKER)
-
-
 @dataclass(frozen=True)
 class ForecastSettings:
     """Settings of one pool's forecast.
 
     `step_seconds` is the time between observations, `lead_steps` the steps until a worker
-    started now is ready. The margin is learnt from the forecast errors of the last
-    `memory_steps`.
+    started now is ready.
     """
 
     step_seconds: float
     lead_steps: int
-    memory_steps: int = 720
-
-
-class _Rated:
-    """A forecaster and the recent relative error of its forecasts `lead` steps ahead."""
-
-    def __init__(self, model: HoltWinters, first: int, lead: int) -> None:
-        self._model = model
-        self._until_known = first
-        self._lead = lead
-        self._made: deque[float] = deque(maxlen=lead)
-        self._error = EWMean(_ERROR_FADING)
-        self.rated = 0
-
-    @property
-    def known(self) -> bool:
-        return self._until_known <= 0
-
-    @property
-    def error(self) -> float:
-        return float(self._error.get())
-
-    def learn(self, demand: float) -> None:
-        if len(self._made) == self._lead:
-            self._error.update(abs(_ratio(demand, self._made[0]) - 1.0))
-            self.rated += 1
-        self._model.learn_one(demand)
-        self._until_known -= 1
-        if self.known:
-            self._made.append(max(self.ahead(self._lead)[-1], _LEAST))
-
-    def ahead(self, steps: int) -> list[float]:
-        forecast: list[float] = self._model.forecast(steps)
-        return forecast
 
 
 @dataclass(frozen=True)
@@ -182,21 +213,58 @@ class _Promise:
     now: float
 
 
+class _Forecaster:
+    """A model, the forecasts that it made, and their margin."""
+
+    def __init__(self, model: HoltWinters, first: int, lead: int, day: int) -> None:
+        self._model = model
+        self._until_known = first
+        self._lead = lead
+        self._promised: deque[_Promise] = deque(maxlen=lead)
+        self._ahead: list[float] = []
+        self.hindsight = Hindsight(day, lead)
+        self.margin = Margin()
+
+    @property
+    def known(self) -> bool:
+        return self._until_known <= 0
+
+    def learn(self, demand: float) -> None:
+        if len(self._promised) == self._lead:
+            promise = self._promised[0]
+            self.hindsight.learn(promise.demand, promise.now, demand)
+        self._model.learn_one(demand)
+        self._ahead = []
+        self._until_known -= 1
+
+    def promise(self, demand: float, now: float) -> None:
+        self._promised.append(_Promise(demand, now))
+
+    def ahead(self, steps: int) -> list[float]:
+        if len(self._ahead) < steps:
+            self._ahead = self._model.forecast(max(steps, 2 * self._lead))
+        return self._ahead[:steps]
+
+
 class Forecast:
     """Forecasts one pool's demand in workers; `learn` must be called once per step."""
 
     def __init__(self, settings: ForecastSettings) -> None:
-        self._settings = settings
-        lead = settings.lead_steps
+        self._lead = lead = settings.lead_steps
         day = round(_DAY_SECONDS / settings.step_seconds)
-        self._trend = _Rated(HoltWinters(alpha=0.5, beta=0.15), 2, lead)
+        self._enough = max(lead, round(_ENOUGH_SECONDS / settings.step_seconds))
+        self._every = max(1, round(_EVERY_SECONDS / settings.step_seconds))
+        self._trend = _Forecaster(HoltWinters(alpha=0.5, beta=0.15), 2, lead, day)
+        steep = _Forecaster(HoltWinters(alpha=0.8, beta=0.6), 2, lead, day)
+        slow = _Forecaster(HoltWinters(alpha=0.05), 2, lead, day)
         # The level follows today's difference within minutes; the season models the trend.
         daily = HoltWinters(alpha=0.2, beta=1e-4, gamma=0.4, seasonality=day, multiplicative=True)
-        self._daily = _Rated(daily, day, lead)
-        self._slow = _Rated(HoltWinters(alpha=0.05), 2, lead)
-        self._margin = Margin(settings.memory_steps, day)
-        self._promised: deque[_Promise] = deque(maxlen=lead)
-        self._largest = RollingMax(settings.memory_steps)
+        self._daily = _Forecaster(daily, day, lead, day)
+        self._all = (self._trend, steep, slow, self._daily)
+        self._chosen = self._trend
+        self._steps = 0
+        self._allowance = Allowance(day)
+        self._largest = RollingMax(day)
         self._last = _LEAST
         self._recent: deque[float] = deque([_LEAST], maxlen=_IDLE_STEPS)
 
@@ -206,69 +274,68 @@ class Forecast:
         `miss` is None if a larger margin would not have helped.
         """
         demand = max(demand, _LEAST)
-        if len(self._promised) == self._settings.lead_steps:
-            self._margin.learn_ratio(self._exceeded(demand, self._promised[0]))
         if miss is not None:
-            self._margin.learn_miss(demand, miss)
+            self._allowance.learn(demand, miss)
         self._last = demand
         self._recent.append(demand)
         self._largest.update(demand)
-        for forecaster in (self._trend, self._slow, self._daily):
+        for forecaster in self._all:
             forecaster.learn(demand)
-        if self._trend.known:
-            ahead = self._believed().ahead(self._settings.lead_steps)[-1]
-            self._promised.append(_Promise(self._bounded(ahead), demand))
+            if forecaster.known:
+                ahead = forecaster.ahead(self._lead)[-1]
+                forecaster.promise(self._bounded(ahead, forecaster), demand)
+        self._steps += 1
+        if self._steps % self._every == 0 and self._allowance.target > 0:
+            self._choose(self._allowance.target)
 
-    @staticmethod
-    def _exceeded(demand: float, promise: _Promise) -> float:
-        """Return the margin with which the promise would have sufficed for the demand.
-
-        A pool is always sized for the present demand, so demand that was there needs no margin.
-        """
-        ratio = _ratio(demand, promise.demand)
-        return ratio if demand > promise.now else min(ratio, 1.0)
+    def _choose(self, missed: float) -> None:
+        """Choose the forecaster that would have cost the fewest workers, and find its margin."""
+        rated = [f for f in self._all if f.hindsight.count >= self._enough]
+        if not rated:
+            return
+        # They are compared over the same steps.
+        common = min(f.hindsight.count for f in rated)
+        margins = [f.hindsight.margin(missed, common) for f in rated]
+        self._chosen, margin = min(zip(rated, margins, strict=True), key=lambda one: one[1].workers)
+        count = self._chosen.hindsight.count
+        self._chosen.margin = (
+            margin if count == common else self._chosen.hindsight.margin(missed, count)
+        )
 
     @property
     def seasonal(self) -> bool:
         """Whether the seasonal forecaster is in use."""
-        return self._believed() is self._daily
+        return self._chosen is self._daily
 
     @property
-    def room(self) -> float:
-        """The margin: the factor by which forecasts, and half a worker, are multiplied."""
-        return self._margin.factor
+    def margin(self) -> Margin:
+        """The margin over the forecasts in use."""
+        return self._chosen.margin
 
     @property
-    def margin_level(self) -> float:
-        """The quantile of recent errors that the margin is."""
-        return self._margin.level
+    def tolerated(self) -> float:
+        """The share of the demand that the margin may miss in hindsight."""
+        return self._allowance.target
 
     def most(self, steps: int) -> float:
         """Return the highest demand forecast for the next `steps`, the present included."""
         if not self._trend.known:
             return self._last
-        ahead = self._believed().ahead(max(steps, 1))
-        expected = max(self._bounded(max(ahead)), min(self._last, self._level()))
-        with_margin = self.room * (expected + _HALF_WORKER) - _HALF_WORKER
+        ahead = self._chosen.ahead(max(steps, 1))
+        level = max(ahead[0], _LEAST)  # the present demand without its noise
+        expected = max(self._bounded(max(ahead), self._chosen), min(self._last, level))
+        with_margin = expected + self._chosen.margin.over(expected)
         # A season's precedent may be older than the memory.
         return min(with_margin, max(expected, _MOST_OF_SEEN * float(self._largest.get())))
 
-    def _level(self) -> float:
-        """Return the present demand without its noise."""
-        return max(self._believed().ahead(1)[0], _LEAST)
-
-    def _believed(self) -> _Rated:
-        rated = [f for f in (self._slow, self._daily) if f.rated >= self._settings.lead_steps]
-        return min([self._trend, *rated], key=lambda forecaster: forecaster.error)
-
-    def _bounded(self, forecast: float) -> float:
+    def _bounded(self, forecast: float, forecaster: _Forecaster) -> float:
         """Limit the growth of a trend forecast; a seasonal one has precedent and is not limited.
 
         Demand below one worker needs no forecast. After a pool was idle, its first sessions are a
         jump to a level, which a trend would continue.
         """
-        if self.seasonal:
-            return forecast
+        if forecaster is self._daily:
+            return max(forecast, _LEAST)
         idle = self._last < 1.0 or min(self._recent) < _HALF_WORKER
         most = self._last if idle else self._last * _MOST_GROWTH
         return min(max(forecast, self._last / _MOST_GROWTH), most)

@@ -168,9 +168,9 @@ class Plan:
         """Return the observed capacity of a worker, as a share of the profile's."""
         return self._pools[pool].memory.knee.share
 
-    def margin_level(self, pool: str) -> float:
-        """Return the quantile of recent forecast errors that is the pool's margin."""
-        return self._pools[pool].forecast.margin_level
+    def tolerated(self, pool: str) -> float:
+        """Return the share of the demand that the pool's margin may miss in hindsight."""
+        return self._pools[pool].forecast.tolerated
 
     def forecast(self, pool: str) -> float:
         """Return the forecast demand, in workers, for when a worker started now is ready."""
@@ -232,9 +232,8 @@ def _least(shares: Iterable[Share]) -> float:
 
 # Derives a pool's plan from settings and capacity profile. No I/O.
 
-# The share of the misses allowed by the SLO that is spent. The rest is a reserve: the margin learns
-# only after misses, and days differ from the mean.
-_SPENT = 0.65
+# The share of the misses allowed by the SLO that is spent. The rest is a reserve: days differ.
+_SPENT = 0.9
 
 
 def pool_plan(
@@ -264,7 +263,7 @@ def pool_plan(
         ebb_seconds=settings.ebb_seconds,
         settle_seconds=settings.settle_seconds,
         lead_steps=lead,
-        # After a scale-down, a pool is not scaled up for `settle_seconds`; then a worker starts.
+        # A scale-down is not undone for `settle_seconds`; then a worker starts.
         scale_down_steps=lead + settle_steps,
     )
     forecast = ForecastSettings(settings.step_seconds, lead)

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from auricle.load.reports import PoolObservation, ServiceObservation
-from auricle.planner.forecast import Forecast
+from auricle.planner.forecast import ROUNDING, Forecast
 from auricle.protocol.control import PastDecision
 
 # Corrects the profile's capacity by what workers are observed to carry. No I/O.
@@ -111,17 +111,13 @@ class Decision:
         return f"{self.pool}: {what} ({self.why}: {self.detail})"
 
 
-# Demand that exceeds a whole number of workers by less than this is noise.
-_ROUNDING = 0.05
-
-
 @dataclass(frozen=True)
 class PoolPolicy:
     """How one pool is sized.
 
     Workers are loaded to `target` of their capacity. `response_limit` is the response time at
     the profile's knee, in seconds. A pool is scaled down only if fewer workers would have
-    sufficed for `ebb_seconds`, and no decision is reversed within `settle_seconds`. It is sized
+    sufficed for `ebb_seconds`, and no decision is undone within `settle_seconds`. It is sized
     for the demand `lead_steps` ahead; for a scale-down, the forecast `scale_down_steps` ahead must
     not need the workers either, because starting them again would take that long. With a
     `minimum` of 0 it is empty without demand, and has a worker as soon as there is demand.
@@ -147,6 +143,7 @@ class Memory:
     knee: Knee = field(default_factory=Knee)
     raised_at: float = -math.inf
     lowered_at: float = -math.inf
+    lowered_from: int = 0  # the replicas before that
     # Since when fewer workers would suffice, and the most that were needed since.
     surplus_since: float | None = None
     surplus_replicas: int = 0
@@ -208,7 +205,7 @@ def decide(
 
 
 def _workers(demand: float, carried: float) -> int:
-    return math.ceil(demand / carried - _ROUNDING)
+    return math.ceil(demand / carried - ROUNDING)
 
 
 def _begin(
@@ -230,11 +227,12 @@ def _raise(
 ) -> tuple[Decision, Memory]:
     wanted = min(needed, policy.maximum)
     memory = replace(memory, surplus_since=None)
+    lowered = seen.at - memory.lowered_at < policy.settle_seconds
+    if lowered and wanted <= memory.lowered_from:
+        return _hold(policy, seen, f"{detail}; lowered just before"), memory
     if wanted <= seen.replicas:
         held = f"{detail}; {policy.maximum} is the most allowed"
         return _hold(policy, seen, held, "bounds"), memory
-    if seen.at - memory.lowered_at < policy.settle_seconds:
-        return _hold(policy, seen, f"{detail}; lowered just before"), memory
     decision = Decision(policy.name, seen.replicas, wanted, why, detail)
     return decision, replace(memory, raised_at=seen.at)
 
@@ -256,7 +254,8 @@ def _lower(
     if not rested or seen.at - since < policy.ebb_seconds:
         return _hold(policy, seen, f"{detail}; {memory.surplus_replicas} would do"), memory
     decision = Decision(policy.name, seen.replicas, memory.surplus_replicas, "ebb", detail)
-    return decision, replace(memory, lowered_at=seen.at, surplus_since=None)
+    memory = replace(memory, lowered_at=seen.at, lowered_from=seen.replicas, surplus_since=None)
+    return decision, memory
 
 
 def _hold(policy: PoolPolicy, seen: PoolObservation, detail: str, why: Why = "hold") -> Decision:
