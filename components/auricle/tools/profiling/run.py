@@ -39,6 +39,7 @@ from auricle.tools.profiling.levels import (
     Level,
     Progress,
     bar,
+    beyond,
     costs,
     knee,
     ratios,
@@ -202,9 +203,10 @@ async def _measure(
                 for seconds, (_, at) in zip(_SEGMENT_SECONDS, levels, strict=True)
             }
             found[kind] = Measured(levels, limit, streams)
-            for seconds, carried in streams.items():
+            for (of_segment, _), (seconds, carried) in zip(levels, streams.items(), strict=True):
+                least = "" if beyond(of_segment[-1], limit) else "at least "
                 console.print(
-                    f"{kind}: {carried:.1f} speakers each, segments of {seconds} s, "
+                    f"{kind}: {least}{carried:.1f} speakers each, segments of {seconds} s, "
                     f"within {limit * 1000:.0f} ms",
                     highlight=False,
                 )
