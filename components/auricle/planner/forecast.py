@@ -107,7 +107,7 @@ class Hindsight:
     def learn(self, forecast: float, present: float, demand: float) -> None:
         """Learn a forecast, the demand when it was made, and the one that followed, in workers."""
         at = self._learnt % len(self._demands)
-        self._forecasts[at], self._floors[at] = forecast, math.ceil(present - ROUNDING)
+        self._forecasts[at], self._floors[at] = forecast, max(1, math.ceil(present - ROUNDING))
         self._demands[at] = demand
         self._learnt += 1
 
@@ -125,7 +125,8 @@ class Hindsight:
         root = np.sqrt(size)
         errors = demands - forecasts
         most_noise = _MOST_DEVIATIONS * _DEVIATION * float(np.median(np.abs(errors) / root))
-        allowed = missed * float(demands.sum())
+        # A pool has at least a worker, so that the first sessions after idle hours do not decide.
+        allowed = missed * float(np.maximum(demands, 1.0).sum())
 
         def workers(noise: float, burst: float) -> Series:
             wanted = np.ceil(forecasts + noise * root + burst * size - ROUNDING)
@@ -260,7 +261,7 @@ class Forecast:
         # The level follows today's difference within minutes; the season models the trend.
         daily = HoltWinters(alpha=0.2, beta=1e-4, gamma=0.4, seasonality=day, multiplicative=True)
         self._daily = _Forecaster(daily, day, lead, day)
-        self._all = (self._trend, steep, slow, self._daily)
+        self._all = (self._daily, slow, self._trend, steep)
         self._chosen = self._trend
         self._steps = 0
         self._allowance = Allowance(day)

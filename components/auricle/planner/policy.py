@@ -195,7 +195,7 @@ def decide(
         # Another controller scaled the pool beyond its maximum, so `ebb_seconds` does not apply.
         most = f"{detail}; {policy.maximum} is the most allowed"
         decision = Decision(policy.name, seen.replicas, policy.maximum, "bounds", most)
-        return decision, replace(memory, lowered_at=seen.at, surplus_since=None)
+        return decision, _lowered(memory, seen)
     if needed > seen.replicas:
         overload = seen.response > policy.response_limit or service.unmet > 1.0
         return _raise(policy, memory, seen, needed, "overload" if overload else "forecast", detail)
@@ -254,8 +254,11 @@ def _lower(
     if not rested or seen.at - since < policy.ebb_seconds:
         return _hold(policy, seen, f"{detail}; {memory.surplus_replicas} would do"), memory
     decision = Decision(policy.name, seen.replicas, memory.surplus_replicas, "ebb", detail)
-    memory = replace(memory, lowered_at=seen.at, lowered_from=seen.replicas, surplus_since=None)
-    return decision, memory
+    return decision, _lowered(memory, seen)
+
+
+def _lowered(memory: Memory, seen: PoolObservation) -> Memory:
+    return replace(memory, lowered_at=seen.at, lowered_from=seen.replicas, surplus_since=None)
 
 
 def _hold(policy: PoolPolicy, seen: PoolObservation, detail: str, why: Why = "hold") -> Decision:

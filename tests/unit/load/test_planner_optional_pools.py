@@ -146,7 +146,7 @@ def test_pools_of_text_are_sized_as_if_there_were_no_others(loads: list[float], 
         assert {kind: both[kind] for kind in text} == first
         sizes = {kind: decision.replicas for kind, decision in first.items()}
     for kind in sizes:
-        assert alone.margin_level(kind) == together.margin_level(kind)
+        assert alone.tolerated(kind) == together.tolerated(kind)
 
 
 @pytest.mark.parametrize(("budget", "given"), [(4.0, (1, 3, 0, 0)), (6.0, (1, 3, 1, 1))])

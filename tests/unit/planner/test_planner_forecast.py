@@ -8,7 +8,7 @@ import pytest
 from auricle.config.common import PoolLimits
 from auricle.config.settings import PlannerSettings
 from auricle.load.reports import PoolObservation, ServiceObservation
-from auricle.planner.forecast import Forecast, ForecastSettings
+from auricle.planner.forecast import Forecast, ForecastSettings, Miss
 from auricle.planner.plan import Plan, pool_plan
 
 pytestmark = pytest.mark.unit
@@ -24,7 +24,7 @@ def day(step: int) -> float:
 def learnt(steps: int) -> Forecast:
     forecast = Forecast(SETTINGS)
     for step in range(steps):
-        forecast.learn(day(step))
+        forecast.learn(day(step), Miss(0.0, 0.005))
     return forecast
 
 
@@ -43,16 +43,16 @@ def test_a_line_is_followed_but_not_for_ever() -> None:
     assert forecast.most(3) >= 26.0
     for _ in range(3):
         forecast.learn(200.0)
-    assert forecast.most(3) <= 2 * 200.0 * forecast.room
+    assert forecast.most(3) <= 2 * 200.0
 
 
 def test_a_noisy_demand_gets_more_room_than_a_steady_one() -> None:
     chance = np.random.default_rng(0)
     steady, noisy = Forecast(SETTINGS), Forecast(SETTINGS)
     for _ in range(300):
-        steady.learn(10 * chance.normal(1, 0.01))
-        noisy.learn(10 * chance.normal(1, 0.2))
-    assert 1.0 <= steady.room < 1.05 < noisy.room
+        steady.learn(10 * chance.normal(1, 0.01), Miss(0.0, 0.005))
+        noisy.learn(10 * chance.normal(1, 0.2), Miss(0.0, 0.005))
+    assert 0.0 <= steady.margin.over(10.0) < 0.5 < noisy.margin.over(10.0)
 
 
 def test_steps_that_were_missed_do_not_move_the_time_of_day() -> None:
@@ -75,11 +75,3 @@ def test_before_anything_was_seen_there_is_nothing_to_expect() -> None:
     assert forecast.most(3) < 0.01
     forecast.learn(4.0)
     assert forecast.most(3) == pytest.approx(4.0)
-
-
-def test_what_is_there_already_asks_nothing_of_the_margin() -> None:
-    """A short dip in demand makes the forecast too low, but the pool is still large enough."""
-    forecast = Forecast(SETTINGS)
-    for step in range(400):
-        forecast.learn(5.0 if step % 8 == 0 else 10.0 - step / 1000)
-    assert forecast.room == 1.0
