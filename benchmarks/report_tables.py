@@ -371,6 +371,18 @@ def _planner(result: Result) -> Iterator[str]:
         yield ""
 
 
+def _planner_sweep(result: Result) -> Iterator[str]:
+    rows = [
+        [
+            *_trace(row),
+            *(number(row[name], "none is") for name in ("gpu_hours", "hpa_hours", "over_bound")),
+        ]
+        for row in result["details"].get("sweep", ())
+    ]
+    titles = ["GPUs at the peak", "inside the SLO", "GPU-hours", "HPA as good", "÷ the bound"]
+    yield from table(["trace", *titles], rows)
+
+
 def _trace(row: Mapping[str, Any]) -> list[str]:
     return [row["trace"], number(row["gpus"]), f"{row['slo']:.4f}"]
 
@@ -392,6 +404,7 @@ TABLES: dict[str, Callable[[Result], Iterator[str]]] = {
     "peers": _peers,
     "translation": _translation,
     "planner": _planner,
+    "planner_sweep": _planner_sweep,
     "ways": _ways,
     "overload": _overload,
     "hostile": _hostile,

@@ -257,6 +257,11 @@ SHORT = (
         ("python -m benchmarks.planner --out FILE --only idle",),
     ),
     Short(
+        "benchmarks.planner --smoke --only sweep --out {out}/planner-sweep.json",
+        300,
+        ("python -m benchmarks.planner --out FILE --only sweep",),
+    ),
+    Short(
         "benchmarks.planner --trace benchmarks/planner/sample.csv --gpus 2",
         600,
         ("python -m benchmarks.planner --trace FILE",),

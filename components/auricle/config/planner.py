@@ -52,7 +52,7 @@ class PlannerOptions(BaseModel):
     ebb_seconds: float = Field(
         30.0, ge=0, description="time for which fewer workers must suffice before a scale-down"
     )
-    settle_seconds: float = Field(120.0, ge=0, description="time before a decision may be reversed")
+    settle_seconds: float = Field(120.0, ge=0, description="time before a decision may be undone")
     idle_seconds: float = Field(
         600.0,
         ge=0,
