@@ -38,6 +38,7 @@ pytestmark = pytest.mark.unit
 # Shorter than in other tests: a wait that exceeds it never ends.
 TIMES = PulseTimes(probe_after=0.01, answer=0.05, part=1.0)
 OPENED = OpenSession("s", "t", None, "", 640)
+NAME = "a frontend"
 
 
 class Processors:
@@ -50,6 +51,7 @@ class Processors:
         self.dies_after_samples: int | None = None
         self.dead: set[int] = set()
         self.frozen: set[int] = set()
+        self.callers: asyncio.Queue[str] = asyncio.Queue()  # of probes
         self.suspects: set[int] = set()
         self.arrived = asyncio.Event()
 
@@ -96,6 +98,7 @@ class Processors:
         if instance in self.frozen:
             await with_timeout(seconds, asyncio.Event().wait(), "a frozen processor")
         if isinstance(message, AskAlive):
+            self.callers.put_nowait(message.caller)
             return Alive(0.0, "")
         if isinstance(message, EndAudio):
             self.ended.set()
@@ -106,7 +109,7 @@ class Processors:
 
 
 def link(processors: Processors) -> ProcessorLink:
-    pulses = Pulses(processors, processors, TIMES)  # type: ignore[arg-type]
+    pulses = Pulses(processors, processors, TIMES, caller=NAME)  # type: ignore[arg-type]
     endpoints = ProcessorEndpoints(*[processors] * 5, pulses)  # type: ignore[arg-type]
     return ProcessorLink(endpoints, OPENED, deadline_seconds=60, choose_seconds=60)
 
@@ -141,6 +144,17 @@ async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -
     # Only the open segment's audio is sent again.
     assert min(start for start, _ in processors.received[2]) == 20_000
     assert max(start + count for start, count in processors.received[2]) == 40_000
+
+
+async def test_a_processor_can_tell_whose_probes_keep_a_session() -> None:
+    processors = Processors()
+    events = link(processors).events()
+    assert isinstance(await anext(events), SessionReady)
+    following = asyncio.create_task(anext(events))  # a silent client: only probes are sent
+    async with asyncio.timeout(60):
+        name = await processors.callers.get()
+    await cancelled([following])
+    assert name == processors.opened[0][1].frontend == NAME
 
 
 async def test_audio_is_sent_again_even_if_the_client_is_silent_now() -> None:
