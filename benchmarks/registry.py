@@ -19,6 +19,7 @@ NAMES = (
         "peers",
         "people",
         "frontdoor",
+        "frontdoor.several",
         "gpu",
         "before",
     ),

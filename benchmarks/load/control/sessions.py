@@ -30,7 +30,7 @@ from benchmarks.load.usage import measured
 
 ENCODE_MS, DECODE_MS = 5.0, 40.0  # typical of a GPU
 _STYLE = SpeechStyle((20.0, 60.0))
-_READY_SECONDS = 120.0
+_READY_SECONDS = 300.0
 # Figures by the library of the bare echo.
 ECHOES = {"websockets": "control_cost_vs_echo", "picows": "control_cost_vs_picows"}
 
@@ -38,11 +38,20 @@ ECHOES = {"websockets": "control_cost_vs_echo", "picows": "control_cost_vs_picow
 @contextlib.contextmanager
 def control_plane(*overrides: str) -> Iterator[tuple[str, dict[str, psutil.Process]]]:
     """Yield address and processes of a real frontend and processor with simulated workers."""
-    port = free_port()
+    with frontends(1, processor=overrides) as (urls, processes):
+        yield urls[0], processes
+
+
+@contextlib.contextmanager
+def frontends(
+    count: int, processor: Sequence[str] = (), frontend: Sequence[str] = ()
+) -> Iterator[tuple[list[str], dict[str, psutil.Process]]]:
+    """The same with several frontends, whose addresses it yields; further settings for each."""
+    port = free_port()  # the next ones are free, too
     environment = os.environ | {"OMP_NUM_THREADS": "1", "DYN_LOG": "warn"}
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
 
-        def start(name: str, *command: str) -> psutil.Process:
+        def start(*command: str) -> psutil.Process:
             process = subprocess.Popen(
                 [sys.executable, "-m", *command], cwd=ROOT, env=environment,
                 stdout=subprocess.DEVNULL,
@@ -52,18 +61,20 @@ def control_plane(*overrides: str) -> Iterator[tuple[str, dict[str, psutil.Proce
 
         workers = "benchmarks.load.control.workers"
         for name, milliseconds in (("encode_worker", ENCODE_MS), ("pd_worker", DECODE_MS)):
-            start(name, workers, name, f"--discovery={directory}", f"--milliseconds={milliseconds}")
+            start(workers, name, f"--discovery={directory}", f"--milliseconds={milliseconds}")
         common = ("-f", "configs/demo.yaml", f"--Common.discovery_path={directory}")
+        component = ("auricle", "component")
         most = ("--Processor.max_sessions=1000", "--Processor.admission=fixed")
-        processes = {
-            "Processor": start("Processor", "auricle", "component", "Processor", *common, *most,
-                               *overrides),
-            "Frontend": start("Frontend", "auricle", "component", "Frontend", *common,
-                              f"--Frontend.port={port}", "--Frontend.max_sessions=1000"),
-        }  # fmt: skip
-        url = f"http://127.0.0.1:{port}"
-        _wait(url)
-        yield url, processes
+        processes = {"Processor": start(*component, "Processor", *common, *most, *processor)}
+        most = ("--Frontend.max_sessions=1000", *frontend)
+        for n in range(count):
+            processes["Frontend" + f"-{n + 1}" * (n > 0)] = start(
+                *component, "Frontend", *common, f"--Frontend.port={port + n}", *most
+            )
+        urls = [f"http://127.0.0.1:{port + n}" for n in range(count)]
+        for url in urls:
+            _wait(url)
+        yield urls, processes
 
 
 def _wait(url: str) -> None:
