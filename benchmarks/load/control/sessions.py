@@ -66,10 +66,10 @@ def frontends(
         component = ("auricle", "component")
         most = ("--Processor.max_sessions=1000", "--Processor.admission=fixed")
         processes = {"Processor": start(*component, "Processor", *common, *most, *processor)}
-        most = ("--Frontend.max_sessions=1000", *frontend)
+        settings = ("--Frontend.max_sessions=1000", *frontend)
         for n in range(count):
             processes["Frontend" + f"-{n + 1}" * (n > 0)] = start(
-                *component, "Frontend", *common, f"--Frontend.port={port + n}", *most
+                *component, "Frontend", *common, f"--Frontend.port={port + n}", *settings
             )
         urls = [f"http://127.0.0.1:{port + n}" for n in range(count)]
         for url in urls:
