@@ -26,7 +26,7 @@ def margin(size: float, demands: list[float]) -> Margin:
 
 
 def counted(size: float, steps: int = DAY) -> list[float]:
-    """Demands of independent sessions, of which `size` workers carry the mean."""
+    """Demands of independent sessions with this mean, in workers."""
     chance = np.random.default_rng(1)
     counts = chance.poisson(size * A_WORKERS_SESSIONS, steps)
     return [float(count) / A_WORKERS_SESSIONS for count in counts]
