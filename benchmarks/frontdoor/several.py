@@ -3,11 +3,10 @@
     python -m benchmarks.frontdoor.several --out FILE [--quick]
 
 Each frontend is pinned to a core of its own. The processor is real, the workers are simulated.
-Sessions send 20 ms packets, and belong to a key with a limit of sessions and an audio rate, both of
-which frontends share. A frontend carries as many sessions as its CPU seconds per session allow in
+Sessions send 20 ms packets, and belong to a key with a limit of sessions and an audio rate, which
+hold over all frontends. A frontend carries as many sessions as its CPU seconds per session allow in
 a second of its core, so load generator and processor may run on the same cores: their CPU is not
-counted, and is published beside. One frontend and two take turns, each with as many sessions per
-frontend.
+counted, but published. One frontend and two take turns, each with as many sessions per frontend.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Cost:
 
 
 def measure(count: int, sessions: int, seconds: float) -> Cost:
-    """Measure `count` frontends, each with so many sessions at a time."""
+    """Measure `count` frontends, each with `sessions` at a time."""
     secret, entry = new_key("acme")
     with tempfile.TemporaryDirectory() as directory:
         keys = Path(directory) / "keys.yaml"

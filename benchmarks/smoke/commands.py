@@ -244,6 +244,11 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.faults.partitions --quick --count 2 --out {out}/partitions.jsonl",
+        900,
+        ("python -m benchmarks.faults.partitions --out build/partitions.jsonl [--quick]",),
+    ),
+    Short(
         "benchmarks.frontdoor.several --smoke --sessions 2 --out {out}/several.json",
         300,
         (

@@ -2,7 +2,7 @@
 
 Each frontend counts its own clients. Before a session of a limited key begins, its frontend counts
 it as waiting, with a ticket, and asks the others. Each of them has then seen the ticket, and gives
-its next session a later one; so of two sessions that begin at the same time at least one knows of
+its next session a later one; so of two sessions that begin at the same time at least one counts
 the other, and all together never exceed the limit. A frontend that does not answer is not counted:
 its clients are to be served by the others.
 """
@@ -71,7 +71,7 @@ class _Served:
 class Peers:
     """The other frontends, and the use of keys at all of them. Call it on one event loop.
 
-    It knows no other frontend before `join`.
+    Before `join` it calls no other frontend.
     """
 
     def __init__(self) -> None:
@@ -200,7 +200,7 @@ class Peers:
         """
         assert self._endpoint is not None
         while True:
-            await self._endpoint.instances()  # connects, so that `_ask` knows them
+            await self._endpoint.instances()  # connects: `_ask` then has them
             if rated():
                 for answer in await self._ask(AskUse(self._own)):
                     for tenant, seconds in self._new(answer):
