@@ -233,7 +233,7 @@ def _least(shares: Iterable[Share]) -> float:
 # Derives a pool's plan from settings and capacity profile. No I/O.
 
 # The share of the misses allowed by the SLO that is spent. The rest is a reserve: days differ.
-_SPENT = 0.9
+_SPENT = 0.75
 
 
 def pool_plan(
