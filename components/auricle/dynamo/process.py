@@ -82,6 +82,7 @@ class Runtime:
         self._dynamo = DistributedRuntime(
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
+        self._clients: dict[tuple[str, str], RemoteEndpoint] = {}  # by component and endpoint
         self._asking: dict[str, RemoteEndpoint] = {}  # by component
         self._incompatible: dict[str, Incompatible] = {}  # by component
         self._incompatible_gauge = incompatible_gauge(registry)
@@ -124,7 +125,9 @@ class Runtime:
         called, path = self._endpoint(component, endpoint), self._path(component, endpoint)
         calls = self._local.calls if local else None
         incompatible = None if endpoint == _ALIVE else self._incompatible_of(component)
-        return RemoteEndpoint(called, path, self._signer(), alive, calls, incompatible)
+        made = RemoteEndpoint(called, path, self._signer(), alive, calls, incompatible)
+        self._clients[component, endpoint] = made
+        return made
 
     def _incompatible_of(self, component: str) -> Incompatible:
         if component not in self._incompatible:
@@ -282,7 +285,9 @@ class Runtime:
 
     async def _listing(self, component: str, name: str) -> asyncio.Task[None]:
         """Wait until discovery lists this process: only then is it ready. Then keep it listed."""
-        followed, own = self.client(component, name), self.instance(component, name)
+        # Each client takes inotify instances.
+        followed = self._clients.get((component, name)) or self.client(component, name)
+        own = self.instance(component, name)
 
         async def write() -> None:
             await asyncio.gather(*(e.register_endpoint_instance() for e in self._endpoints))

@@ -68,10 +68,10 @@ GRAPH = {"Frontend": FrontendSettings(replicas=2), "PdWorker": PdWorkerSettings(
 def test_too_few_inotify_instances_are_named_with_their_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few_instances(monkeypatch, 19)
+    few_instances(monkeypatch, 23)
     limit = Path("/proc/sys/fs/inotify/max_user_instances").read_text().strip()
     said = (
-        rf"fs\.inotify\.max_user_instances is {limit}, 19 of them are free, and about 20 are "
+        rf"fs\.inotify\.max_user_instances is {limit}, 23 of them are free, and about 24 are "
         r"needed; raise it: sysctl -w fs\.inotify\.max_user_instances=1024"
     )
     with pytest.raises(SettingsError, match=said):
@@ -81,7 +81,7 @@ def test_too_few_inotify_instances_are_named_with_their_limit(
 def test_enough_inotify_instances_or_another_discovery_are_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    few_instances(monkeypatch, 20)
+    few_instances(monkeypatch, 24)
     check_inotify(GRAPH)
     check_inotify({name: s.model_copy(update={"discovery": "etcd"}) for name, s in GRAPH.items()})
 
