@@ -52,7 +52,8 @@ async def test_a_client_goes_on_at_another_frontend_while_its_own_drains(
 ) -> None:
     reached, name = asyncio.Event(), "auricle_frontend_sessions_resumed_total"
     before = server.metric("Frontend", name)
-    with frontend_beside(server) as other:
+    # Its drain ends before the session would.
+    with frontend_beside(server, "--Frontend.drain_seconds=0.5") as other:
         urls = [other.url, server.url]
         session = asyncio.create_task(spoken(server, reached, SHARE, urls=urls))
         await until(reached, session)
