@@ -49,7 +49,7 @@ class Job:
     @property
     def area_seconds(self) -> float:
         """No case begins after that time."""
-        return 6.0 if self.quick else 1_800.0
+        return 4.0 if self.quick else 1_800.0
 
     @property
     def seconds(self) -> float:

@@ -66,7 +66,10 @@ await page.reload();
 await page.waitForSelector("#key", { visible: true });
 await page.type("#key", KEY);
 await page.keyboard.press("Enter");
-await page.waitForSelector("#history polyline");
+await page.waitForFunction((least) => {
+  const line = document.querySelector("#history polyline");
+  return line && line.getAttribute("points").split(" ").length >= least;
+}, {}, found.history[0].points);
 found.kept = await page.$eval("#history polyline", (line) => line.getAttribute("points").split(" ").length);
 
 // A telephone.
