@@ -83,7 +83,6 @@ class Runtime:
             asyncio.get_running_loop(), settings.discovery, REQUEST_PLANE
         )
         self._clients: dict[tuple[str, str], RemoteEndpoint] = {}  # by component and endpoint
-        self._asking: dict[str, RemoteEndpoint] = {}  # by component
         self._incompatible: dict[str, Incompatible] = {}  # by component
         self._incompatible_gauge = incompatible_gauge(registry)
         self._local = LocalPlane(call_sockets(settings), registry)
@@ -152,9 +151,8 @@ class Runtime:
 
     def asking(self, component: str) -> RemoteEndpoint:
         """Return a client of the processes of a component, for questions about themselves."""
-        if component not in self._asking:
-            self._asking[component] = self.client(component, _ALIVE, local=True)
-        return self._asking[component]
+        known = self._clients.get((component, _ALIVE))
+        return known or self.client(component, _ALIVE, local=True)
 
     def add_metrics(self, endpoint_path: tuple[str, str], expose: Callable[[], str]) -> None:
         """Add Prometheus text to /metrics of Dynamo's system server."""

@@ -130,7 +130,13 @@ async def run(settings: FrontendSettings) -> None:
     _report_listening(settings, listener.getsockname()[1])
     try:
         model, drain = _dynamo_model(frontend), _drain(frontend.admission, settings)
-        await runtime.serve("frontend", [_route(access)], until=serving, model=model, drain=drain)
+        await runtime.serve(
+            "frontend",
+            [Route(PEERS, AskUse, unary=access.peers.answer, brief=True)],
+            until=serving,
+            model=model,
+            drain=drain,
+        )
     finally:
         server.should_exit = True
         await asyncio.wait([serving], timeout=10.0)
@@ -185,10 +191,6 @@ def _follow_peers(access: Access, runtime: Runtime) -> None:
     endpoint = runtime.client("frontend", PEERS, local=True)
     access.peers.join(endpoint, runtime.instance("frontend", PEERS))
     runtime.tasks.start(access.follow_peers(), "other frontends")
-
-
-def _route(access: Access) -> Route:
-    return Route(PEERS, AskUse, unary=access.peers.answer, brief=True)
 
 
 def _follow_certificate(

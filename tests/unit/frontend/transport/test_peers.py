@@ -154,15 +154,15 @@ def test_a_session_that_resumes_elsewhere_takes_its_own_place() -> None:
     run(moving())
 
 
-def test_a_session_resumed_beside_another_one_exceeds_the_limit() -> None:
-    async def beside() -> None:
+def test_a_resumed_session_exceeds_the_limit_while_another_one_is_open() -> None:
+    async def resuming() -> None:
         first, second = Deployment(2).peers
         async with first.place("acme", 1), second.place("acme", 1, resumes=True):
             with pytest.raises(RateLimited):
                 async with second.serving("ended before", "acme", 1, resumes=True):
                     pass
 
-    run(beside())
+    run(resuming())
 
 
 def test_audio_of_one_frontend_counts_at_the_others() -> None:
