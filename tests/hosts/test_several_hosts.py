@@ -108,24 +108,31 @@ def sessions_of(deployment: Deployment) -> Callable[[str], float]:
     return lambda host: deployment.metric(host, "auricle_processor_sessions")
 
 
+async def begun(deployment: Deployment, recording: str) -> asyncio.Task[list[Event]]:
+    """Begin a live session; return its task after the first text."""
+    first = asyncio.Event()
+
+    async def spoken() -> list[Event]:
+        found = []
+        samples = recordings.samples(recording)
+        async for event in stream_file(deployment.urls, samples, live=True):
+            found.append(event)
+            if event["type"] == "partial":
+                first.set()
+        return found
+
+    speaking = asyncio.create_task(spoken())
+    speaking.add_done_callback(lambda _: first.set())
+    await first.wait()
+    return speaking
+
+
 async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
     deployment: Deployment,
 ) -> None:
     """A cut drops packets without a notice, so neither side sees the end of a connection."""
-    frontend, begun = ROLES["frontend"][0], asyncio.Event()
-
-    async def spoken() -> list[Event]:
-        found = []
-        samples = recordings.samples("kitchen")
-        async for event in stream_file(deployment.urls, samples, live=True):
-            found.append(event)
-            if event["type"] == "partial":
-                begun.set()
-        return found
-
-    speaking = asyncio.create_task(spoken())
-    speaking.add_done_callback(lambda _: begun.set())
-    await begun.wait()
+    frontend = ROLES["frontend"][0]
+    speaking = await begun(deployment, "kitchen")
     used = max(ROLES["processor"], key=sessions_of(deployment))
     deployment.network.cut(frontend, used)
     deployment.network.cut(used, frontend)
@@ -140,6 +147,20 @@ async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
         READY_SECONDS,
         lambda: "a processor still holds the session",
     )
+
+
+async def test_a_session_leaves_a_processor_that_loses_its_lease(deployment: Deployment) -> None:
+    """Without discovery it reaches no worker, while the other processor does."""
+    speaking = await begun(deployment, "evening")
+    used = max(ROLES["processor"], key=sessions_of(deployment))
+    for member in ROLES["etcd"]:
+        deployment.network.cut(used, member)
+        deployment.network.cut(member, used)
+    try:
+        events = await speaking
+    finally:
+        deployment.network.heal()
+    assert heard(events) == recordings.words("evening")
 
 
 def test_a_worker_that_loses_its_lease_is_not_listed_until_it_registers_again(

@@ -247,6 +247,9 @@ class Runtime:
             self._failure = next((t.exception() for t in done if t.exception()), None)
             if self._failure is None and done & set(serving):
                 self._failure = ProcessFailed("Dynamo ended an endpoint: its lease is lost")
+        if self._failure is not None and drain is not None:
+            # Without discovery no worker is reachable: other processes must take over at once.
+            drain.begin()
         await cancelled([going, listing])
         await self._close(serving)
         if self._failure is not None:

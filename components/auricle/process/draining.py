@@ -40,6 +40,11 @@ class Drain:
         """The number of items that must still end."""
         return self._held()
 
+    def begin(self) -> int:
+        """Begin to drain without waiting; return the number of items that must still end."""
+        self.started = True
+        return self._held()
+
     async def run(self) -> None:
         """Drain: return when nothing is held any more, or after the deadline with a warning."""
         self.started = True

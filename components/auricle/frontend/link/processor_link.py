@@ -101,6 +101,7 @@ class ProcessorEndpoints:
 
 _PUSH_TRIES = 100
 _PUSH_PAUSE_SECONDS = 0.2
+_UNREACHABLE_TRIES = 5  # before the session moves, if there is another processor
 
 
 class LinkObserver(Protocol):
@@ -254,7 +255,7 @@ class ProcessorLink:
 
         Events have no deadline, because a client may be silent for any time, but the processor must
         answer. Raises WorkerUnavailable if it hangs, does not open the session
-        within `deadline_seconds`, or if `left` fails.
+        within `deadline_seconds`, alone reaches no worker, or if `left` fails.
         """
         async with aclosing(stream) as events:
             while True:
@@ -263,6 +264,13 @@ class ProcessorLink:
                 event = await self._endpoints.pulses.during(instance, following, left)
                 if event is None:
                     break
+                # It has lost discovery, or a part of the network is cut: others may reach workers.
+                if (
+                    isinstance(event, Failed)
+                    and event.code == WorkerUnavailable.code
+                    and await self._others()
+                ):
+                    raise WorkerUnavailable(event.message)
                 for_client = self._line.receive(event)
                 self._work.set()
                 if for_client:
@@ -272,6 +280,11 @@ class ProcessorLink:
                         log.info("session %s is handed over", self._line.session)
                     return
         raise WorkerUnavailable("the processor ended the session without a result")
+
+    async def _others(self) -> bool:
+        """Whether there is a processor that has not had the session last."""
+        instance = self._instance
+        return instance is not None and bool(await self._endpoints.open.others(instance))
 
     async def _opening(self, events: AsyncGenerator[SessionEvent, None]) -> SessionEvent | None:
         try:
@@ -290,7 +303,8 @@ class ProcessorLink:
     async def pump(self) -> None:
         """Send audio, and its end, to the processor that owns the session. Cancel it to stop.
 
-        The session moves if a message is not taken within `deadline_seconds`. Raises the error
+        The session moves if a message is not taken within `deadline_seconds`, or if the processor
+        cannot be reached for a second and there is another one. Raises the error
         with which the processor rejects a message, and WorkerUnavailable or UnknownSession after
         100 failures in a row (20 s or more) while the session is on the same processor.
         """
@@ -307,12 +321,17 @@ class ProcessorLink:
             except DeadlineExceeded as error:
                 if self._line.overdue(message):
                     self._leave(left, f"the processor takes no audio: {error}")
-            except (WorkerUnavailable, UnknownSession):
+            except (WorkerUnavailable, UnknownSession) as error:
                 # Usually the processor died, or the session moved or ended, which `events` is about
-                # to find out.
+                # to find out. It is not if the processor only lost its record in discovery.
                 failures = failures + 1 if message.session == self._line.session else 0
                 if failures == _PUSH_TRIES:
                     raise
+                unreachable = isinstance(error, WorkerUnavailable)
+                if unreachable and failures >= _UNREACHABLE_TRIES and await self._others():
+                    if self._line.overdue(message):
+                        self._leave(left, f"it takes no audio: {error}")
+                    failures = 0
                 await asyncio.sleep(_PUSH_PAUSE_SECONDS)
             except ProtocolError:
                 if message.session == self._line.session and self._line.connected:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -121,9 +122,10 @@ async def heard(processors: Processors, *pieces: AudioChunk) -> list[SessionEven
     for one in pieces:
         await subject.add(one)
     subject.finish(pieces[-1].end)
-    events = [event async for event in subject.events()]
-    await cancelled([pump])
-    return events
+    try:
+        return [event async for event in subject.events()]
+    finally:
+        await cancelled([pump])
 
 
 async def test_audio_of_the_open_segment_is_sent_again_to_the_next_processor() -> None:
@@ -260,6 +262,57 @@ async def test_a_session_fails_with_the_error_of_its_processor() -> None:
         await link(processors).run(handle)
     assert [type(event) for event in events] == [SessionReady]
     assert len(processors.opened) == 1  # no other processor is tried
+
+
+class Unconnected(Processors):
+    """Two processors, of which the ones `among` them reach no worker."""
+
+    def __init__(self, *among: int) -> None:
+        super().__init__()
+        self.among = among
+
+    async def stream(
+        self, message: OpenSession, reply: object, instance: int
+    ) -> AsyncGenerator[SessionEvent, None]:
+        if instance not in self.among:
+            async for event in super().stream(message, reply, instance):
+                yield event
+            return
+        self.opened.append((instance, message))
+        yield SessionReady(message.session)
+        yield Failed(WorkerUnavailable.code, "no worker")
+
+
+async def test_a_session_leaves_a_processor_that_reaches_no_worker() -> None:
+    processors = Unconnected(1)
+    events = await heard(processors, piece(0, 30_000))
+    assert [type(event) for event in events] == [SessionReady, SegmentFinal, SessionDone]
+    assert [instance for instance, _ in processors.opened] == [1, 2]
+
+
+async def test_a_session_fails_if_no_processor_reaches_a_worker() -> None:
+    processors = Unconnected(1, 2)
+    with pytest.raises(WorkerUnavailable, match="no worker"):
+        await heard(processors, piece(0, 30_000))
+    assert {instance for instance, _ in processors.opened} == {1, 2}
+
+
+async def test_the_only_processor_is_not_asked_twice_for_workers_that_it_does_not_reach() -> None:
+    processors = Unconnected(1)
+    processors.dead.add(2)
+    with pytest.raises(WorkerUnavailable, match="no worker"):
+        await heard(processors, piece(0, 30_000))
+    assert [instance for instance, _ in processors.opened] == [1]
+
+
+async def test_a_session_leaves_a_processor_that_discovery_lists_no_more() -> None:
+    """Requests to it fail, while the connection with its events stays open."""
+    processors = Processors()
+    processors.dead.add(1)
+    processors.usable = AsyncMock(side_effect=[[1], [2]])  # type: ignore[method-assign]
+    events = await heard(processors, piece(0, 30_000))
+    assert [type(event) for event in events] == [SessionReady, SegmentFinal, SessionDone]
+    assert [instance for instance, _ in processors.opened] == [1, 2]
 
 
 class HandingOver(Processors):
