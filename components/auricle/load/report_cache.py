@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 from auricle.load.reports import STALE_INTERVALS, ProcessorLoad, WorkerLoad
@@ -21,22 +22,24 @@ class LastReports(Generic[Load]):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last: dict[int, tuple[float, Load]] = {}
+        # Both are in the order of their times, so that forgetting need not look at all of them.
+        self._last: OrderedDict[int, tuple[float, Load]] = OrderedDict()
+        # Instances without a report, with the time at which they were first listed.
+        self._unreported: OrderedDict[int, float] = OrderedDict()
         self._since: Counter[int] = Counter()
-        self._known: dict[int, float] = {}  # since when, reports or not
 
     def update(self, load: Load) -> None:
         """Store a report; it includes all work sent to the instance before."""
         now = self._clock()
         self._last[load.instance] = (now, load)
+        self._last.move_to_end(load.instance)
         self._since[load.instance] = 0
-        self._known.setdefault(load.instance, now)
-        for instance, (at, _) in list(self._last.items()):
-            if now - at > _FORGOTTEN_SECONDS:
-                del self._last[instance], self._since[instance]
-        for instance, since in list(self._known.items()):
-            if now - since > _FORGOTTEN_SECONDS and instance not in self._last:
-                del self._known[instance]
+        self._unreported.pop(load.instance, None)
+        long_ago = now - _FORGOTTEN_SECONDS
+        for instance in list(takewhile(lambda i: self._last[i][0] < long_ago, self._last)):
+            del self._last[instance], self._since[instance]
+        for instance in list(takewhile(lambda i: self._unreported[i] < long_ago, self._unreported)):
+            del self._unreported[instance]
 
     def answering(self, instances: Iterable[int]) -> list[int]:
         """Return the instances that are not silent, or all of them if all are silent.
@@ -44,17 +47,18 @@ class LastReports(Generic[Load]):
         An instance is silent if it has not reported for three intervals while others have. If all
         stop reporting, the reports are lost, not the instances.
         """
-        instances, now = list(instances), self._clock()
+        instances, now, last = list(instances), self._clock(), self._last
         for instance in instances:
-            self._known.setdefault(instance, now)
-        if not self._last:
+            if instance not in last:
+                self._unreported.setdefault(instance, now)
+        if not last:
             return instances
-        latest, last = max(self._last.values(), key=lambda one: one[0])
-        interval = max(last.seconds, 1.0)
-        if now - latest > STALE_INTERVALS * interval:
+        latest, report = next(reversed(last.values()))
+        since = now - STALE_INTERVALS * max(report.seconds, 1.0)
+        if latest < since:
             return instances
-        seen = {i: self._last[i][0] if i in self._last else self._known[i] for i in instances}
-        answering = [i for i, at in seen.items() if now - at <= STALE_INTERVALS * interval]
+        unreported = self._unreported
+        answering = [i for i in instances if (last[i][0] if i in last else unreported[i]) >= since]
         return answering or instances
 
     def sent(self, instance: int) -> None:
