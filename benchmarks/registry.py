@@ -20,6 +20,7 @@ NAMES = (
         "people",
         "frontdoor",
         "frontdoor.several",
+        "scale",
         "gpu",
         "before",
     ),

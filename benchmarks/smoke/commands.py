@@ -257,6 +257,14 @@ SHORT = (
         ),
     ),
     Short(
+        "benchmarks.scale --smoke --out {out}/scale.json",
+        400,
+        (
+            "python -m benchmarks.scale --out build/scale.json",
+            "python -m benchmarks.scale --out build/scale.json [--quick]",
+        ),
+    ),
+    Short(
         "benchmarks.planner --smoke --out {out}/planner.json",
         900,
         (

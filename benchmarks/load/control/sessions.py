@@ -59,10 +59,10 @@ def frontends(
             stack.callback(end, process)
             return psutil.Process(process.pid)
 
-        workers = "benchmarks.load.control.workers"
-        for name, milliseconds in (("encode_worker", ENCODE_MS), ("pd_worker", DECODE_MS)):
-            start(workers, name, f"--discovery={directory}", f"--milliseconds={milliseconds}")
         common = ("-f", "configs/demo.yaml", f"--Common.discovery_path={directory}")
+        workers = "benchmarks.load.control.workers"
+        for name, milliseconds in (("EncodeWorker", ENCODE_MS), ("PdWorker", DECODE_MS)):
+            start(workers, name, f"--milliseconds={milliseconds}", *common)
         component = ("auricle", "component")
         most = ("--Processor.max_sessions=1000", "--Processor.admission=fixed")
         processes = {"Processor": start(*component, "Processor", *common, *most, *processor)}

@@ -1,21 +1,34 @@
 """Simulated encode and PD workers, which answer after a fixed time.
 
-    python -m benchmarks.load.control.workers encode_worker --discovery DIR --milliseconds 5
+    python -m benchmarks.load.control.workers EncodeWorker --milliseconds 5 [--count 50]
+                                              [--COMPONENT.KEY=VALUE ...]
 
-They are used only to measure the control plane. The PD worker answers with 3.5 words per
-second of audio, the same ones each time.
+They are used only to measure the control plane: they have no engine, but are registered, asked and
+stopped as other workers are, and report their load. The PD worker answers with 3.5 words per
+second of audio, the same ones each time. `--count` processes are forked from one, so that a
+machine has memory for hundreds.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+import gc
+import multiprocessing
+import sys
 from pathlib import Path
+from typing import Any
+
+import uvloop
 
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
-from auricle.config.settings import CommonSettings
-from auricle.dynamo import Route, Runtime
+from auricle.dynamo.worker import WorkerService, serve_worker
+from auricle.launcher.component import component_settings
+from auricle.load.meters import WorkMeter
+from auricle.load.pools import REQUIRED_POOLS
+from auricle.load.reports import PoolKind
+from auricle.process.metrics import Registry
+from auricle.protocol.diagnosis import RunningModel
 from auricle.protocol.recognition import (
     DecodeReply,
     DecodeRequest,
@@ -23,7 +36,10 @@ from auricle.protocol.recognition import (
     EncodeRequest,
     WindowRef,
 )
+from benchmarks.harness import end_with_signals, new_parser
 
+_KINDS: dict[str, PoolKind] = {pool.component: pool.kind for pool in REQUIRED_POOLS}
+_SLOTS = 64
 _WORDS_PER_SECOND = 3.5
 _EMBEDDINGS_PER_SECOND = 13
 _TEXT = " ".join(["one two three four five six seven eight nine ten"] * 40)
@@ -68,24 +84,57 @@ class PdWorker:
         return DecodeReply(tokens, "stop", total, 0, 0, steps=len(tokens))
 
 
-async def _serve(arguments: argparse.Namespace) -> None:
-    seconds = arguments.milliseconds / 1000
-    runtime = Runtime(CommonSettings(discovery_path=arguments.discovery))
-    if arguments.component == "encode_worker":
-        route = Route("generate", EncodeRequest, unary=EncodeWorker(seconds).generate)
+def _service(component: str, settings: Any, milliseconds: float) -> WorkerService:
+    seconds, meter = milliseconds / 1000, WorkMeter()
+    model = open_checkpoint(settings.checkpoint)
+    worker: EncodeWorker | PdWorker
+    request: type[EncodeRequest | DecodeRequest]
+    if component == "EncodeWorker":
+        worker, request = EncodeWorker(seconds), EncodeRequest
     else:
-        prompt = PromptFormat(open_checkpoint(arguments.model))
-        route = Route("generate", DecodeRequest, unary=PdWorker(seconds, prompt).generate)
-    await runtime.serve(arguments.component, [route])
+        worker, request = PdWorker(seconds, PromptFormat(model)), DecodeRequest
+
+    async def measured(asked: Any) -> Any:
+        with meter.request():
+            return await worker.generate(asked)
+
+    return WorkerService(
+        pool=_KINDS[component],
+        request=request,
+        handler=measured,
+        meter=meter,
+        slots=_SLOTS,
+        unit="requests",
+        parts=(),
+        model=RunningModel(model.fingerprint, settings.dtype),
+    )
+
+
+def _serve(component: str, settings: Any, milliseconds: float) -> None:
+    service = _service(component, settings, milliseconds)
+    uvloop.run(serve_worker(settings, Registry(), service))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("component", choices=("encode_worker", "pd_worker"))
-    parser.add_argument("--discovery", type=Path, required=True)
+    parser = new_parser(__doc__)
+    parser.add_argument("component", choices=[*_KINDS])
     parser.add_argument("--milliseconds", type=float, required=True)
-    parser.add_argument("--model", type=Path, default=Path("models/demo"))
-    asyncio.run(_serve(parser.parse_args()))
+    parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("-f", dest="config", type=Path)
+    arguments, overrides = parser.parse_known_args()
+    settings = component_settings(arguments.component, arguments.config, overrides)
+    end_with_signals()
+    forked = multiprocessing.get_context("fork")
+    work = (arguments.component, settings, arguments.milliseconds)
+    processes = [
+        forked.Process(target=_serve, args=work, daemon=True) for _ in range(arguments.count)
+    ]
+    gc.freeze()  # so that the collector does not copy the pages that all share
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    sys.exit(any(process.exitcode for process in processes))
 
 
 if __name__ == "__main__":
