@@ -16,6 +16,7 @@ _SLOWEST_SECONDS = 0.05
 
 class Deployment:
     """The endpoint of several frontends, whose `peers` these are. Those in `silent` do not answer.
+    `asked` has the receiver of each question.
 
     Questions and answers take times of their own, so that they overtake each other.
     """
@@ -23,6 +24,7 @@ class Deployment:
     def __init__(self, frontends: int, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self.silent: set[int] = set()
+        self.asked: list[int] = []
         self.peers = [Peers() for _ in range(frontends)]
         for number, one in enumerate(self.peers):
             one.join(self, number)
@@ -40,6 +42,7 @@ class Deployment:
         self, message: msgspec.Struct, reply: type, instance: int, seconds: float
     ) -> KeyUse:
         assert isinstance(message, AskUse)
+        self.asked.append(instance)
         if instance in self.silent:
             await asyncio.sleep(seconds)
             raise DeadlineExceeded("no answer")

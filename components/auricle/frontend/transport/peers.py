@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -32,6 +32,7 @@ _RESUMING_SECONDS = 1.0
 # A session that was taken over leaves its older connection within this time.
 _LEAVING_SECONDS = 0.5
 _AUDIO_SECONDS = 1.0
+_MOST_FOLLOWED = 20  # frontends a second, in turn: the cost of one does not grow with their number
 _RETRY_SECONDS = 5.0
 Ticket = tuple[int, int]  # its number, and the frontend's instance id
 
@@ -129,7 +130,7 @@ class Peers:
         before = self._before(tenant, ticket)
         if before < limit:
             # Whoever begins here meanwhile has a later ticket, and counts this one.
-            answers = await self._ask(AskUse(self._own, ticket[0], tenant))
+            answers = await self._ask(AskUse(self._own, ticket[0], tenant), await self._others())
             before += sum(one.sessions for one in answers)
         if before >= limit:
             raise _too_many(limit)
@@ -171,7 +172,7 @@ class Peers:
                 await self._end(older)
             if resumes:
                 ask = AskUse(self._own, served.ticket[0], tenant, session)
-                answers = await self._ask(ask, _RESUMING_SECONDS)
+                answers = await self._ask(ask, await self._others(), _RESUMING_SECONDS)
                 number = self._before(tenant, served.ticket) + sum(one.sessions for one in answers)
                 if limit is not None and number > limit:
                     raise _too_many(limit)
@@ -195,14 +196,19 @@ class Peers:
     async def follow(self, rated: Callable[[], bool], charge: Callable[[str, float], None]) -> None:
         """Follow the other frontends, until cancelled.
 
-        While any key is `rated`, `charge` is called about once a second with a tenant and the
-        seconds of its audio that were charged elsewhere.
+        While any key is `rated`, `charge` is called with a tenant and the seconds of its audio that
+        were charged elsewhere: about once a second, less often with more than 20 others.
         """
         assert self._endpoint is not None
+        turn = 0
         while True:
-            await self._endpoint.instances()  # connects: `_ask` then has them
-            if rated():
-                for answer in await self._ask(AskUse(self._own)):
+            await self._endpoint.instances()  # connects: `_others` then has them
+            others = await self._others()
+            if rated() and others:
+                turn %= len(others)
+                followed = [*others[turn:], *others[:turn]][:_MOST_FOLLOWED]
+                turn += len(followed)
+                for answer in await self._ask(AskUse(self._own), followed):
                     for tenant, seconds in self._new(answer):
                         charge(tenant, seconds)
             await asyncio.sleep(_AUDIO_SECONDS)
@@ -215,26 +221,25 @@ class Peers:
         grown = {tenant: seconds - before.get(tenant, 0.0) for tenant, seconds in audio.items()}
         return [(tenant, seconds) for tenant, seconds in grown.items() if seconds > 0]
 
-    async def _ask(self, ask: AskUse, seconds: float = _ANSWER_SECONDS) -> list[KeyUse]:
-        """Return the answers of the other frontends that answer."""
+    async def _others(self) -> list[int]:
+        """Return the other frontends that answer, as far as is known."""
         endpoint = self._endpoint
         if endpoint is None or not endpoint.known():
             return []
-        others = [
-            one
-            for one in await endpoint.instances()
-            if one != self._own and not endpoint.suspected(one)
-        ]
-        answers = await asyncio.gather(
-            *(self._one(endpoint, ask, other, seconds) for other in others)
-        )
+        instances = await endpoint.instances()
+        return [one for one in instances if one != self._own and not endpoint.suspected(one)]
+
+    async def _ask(
+        self, ask: AskUse, others: Sequence[int], seconds: float = _ANSWER_SECONDS
+    ) -> list[KeyUse]:
+        """Return the answers of the frontends that answer within `seconds`."""
+        answers = await asyncio.gather(*(self._one(ask, other, seconds) for other in others))
         return [answer for answer in answers if answer is not None]
 
-    async def _one(
-        self, endpoint: PeerEndpoint, ask: AskUse, other: int, seconds: float
-    ) -> KeyUse | None:
+    async def _one(self, ask: AskUse, other: int, seconds: float) -> KeyUse | None:
+        assert self._endpoint is not None
         try:
-            return await endpoint.call(ask, KeyUse, other, seconds)
+            return await self._endpoint.call(ask, KeyUse, other, seconds)
         except AuricleError as error:
             log.warning("the sessions of frontend %x are not counted: %s", other, error)
             return None

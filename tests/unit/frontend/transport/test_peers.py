@@ -191,3 +191,19 @@ def test_audio_of_one_frontend_counts_at_the_others() -> None:
         following.cancel()
 
     run(rated())
+
+
+def test_a_frontend_asks_twenty_others_a_second_in_turn() -> None:
+    async def rated() -> None:
+        deployment = Deployment(51)
+        following = asyncio.create_task(
+            deployment.peers[0].follow(lambda: True, lambda tenant, seconds: None)
+        )
+        await asyncio.sleep(0.5)
+        assert len(deployment.asked) == 20
+        await asyncio.sleep(2.2)
+        assert sorted(set(deployment.asked)) == list(range(1, 51))
+        assert len(deployment.asked) == 60
+        following.cancel()
+
+    run(rated())
