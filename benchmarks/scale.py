@@ -3,8 +3,8 @@
     python -m benchmarks.scale --out FILE [--quick] [--only PART …]
 
 `processes` runs etcd, NATS, a frontend, a processor and a planner, and 10, 100 and 300 workers
-without an engine, each a process of its own. It counts the CPU time and the messages of each while
-nobody speaks, and then the processor's CPU time for sessions. A growth exponent is the slope
+without an engine, each a process of its own. It counts the CPU time and the messages of each
+without sessions, and then the processor's CPU time for sessions. A growth exponent is the slope
 between the two largest numbers of workers on logarithmic axes, after the cost with two workers was
 subtracted: 1 is linear. `decisions` measures the functions whose work depends on the number of
 workers, up to 1,000 of them, without processes.
@@ -70,7 +70,7 @@ class Deployment:
     workers: int = 0
 
     def grow(self, workers: int) -> float:
-        """Start workers until there are so many; return the seconds until all report their load."""
+        """Grow to this number of workers; return the seconds until all report their load."""
         began, more = time.monotonic(), (workers - self.workers) // len(_POOLS)
         for component, milliseconds in _POOLS.items():
             self.forking.append(

@@ -13,6 +13,7 @@ with 1 if a word was lost or doubled, a session failed, or a host did not recove
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import signal
@@ -24,6 +25,8 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from auricle_testing.hosts import missing
 from auricle_testing.several_hosts import ROLES, Deployment, deployed
@@ -195,10 +198,13 @@ class Injector:
         return ROLES[role][0]
 
     def _used(self, host: str) -> float:
+        """Return the work of a host so far; 0 if its process is restarting."""
         name = {"encode": "auricle_encode_worker_windows_encoded_total",
                 "pd": "auricle_pd_worker_decodes_total",
                 "processor": "auricle_processor_sessions"}[host.rstrip("12")]  # fmt: skip
-        return self.deployment.metric(host, name)
+        with contextlib.suppress(httpx.HTTPError):
+            return self.deployment.metric(host, name)
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -286,8 +292,11 @@ class Campaign:
             await asyncio.sleep(0.5)
 
     def _held(self) -> float:
-        hosts = [host for host in ROLES["processor"] if self.deployment.health(host)]
-        return sum(self.deployment.metric(host, "auricle_processor_sessions") for host in hosts)
+        found = 0.0
+        for host in ROLES["processor"]:
+            with contextlib.suppress(httpx.HTTPError):  # it is restarting
+                found += self.deployment.metric(host, "auricle_processor_sessions")
+        return found
 
     async def _whole(self) -> float | None:
         """Return the seconds until all hosts are healthy again; None if they do not recover."""

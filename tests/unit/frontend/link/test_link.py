@@ -265,16 +265,16 @@ async def test_a_session_fails_with_the_error_of_its_processor() -> None:
 
 
 class Unconnected(Processors):
-    """Two processors, of which the ones `among` them reach no worker."""
+    """Two processors; the instances `unconnected` reach no worker."""
 
-    def __init__(self, *among: int) -> None:
+    def __init__(self, *unconnected: int) -> None:
         super().__init__()
-        self.among = among
+        self.unconnected = unconnected
 
     async def stream(
         self, message: OpenSession, reply: object, instance: int
     ) -> AsyncGenerator[SessionEvent, None]:
-        if instance not in self.among:
+        if instance not in self.unconnected:
             async for event in super().stream(message, reply, instance):
                 yield event
             return
