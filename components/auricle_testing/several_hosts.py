@@ -176,10 +176,12 @@ class Deployment:
     def whole(self) -> bool:
         """Whether all components are healthy, and each frontend has both processors."""
         hosts = [host for role in COMPONENTS for host in ROLES[role]]
-        return all(self.health(host) for host in hosts) and all(
-            httpx.get(f"{url}/health", timeout=ANSWER_SECONDS).json()["processors"] == 2
-            for url in self.urls
-        )
+        with contextlib.suppress(httpx.HTTPError):  # a process is restarting
+            return all(self.health(host) for host in hosts) and all(
+                httpx.get(f"{url}/health", timeout=ANSWER_SECONDS).json()["processors"] == 2
+                for url in self.urls
+            )
+        return False
 
 
 def until(condition: Callable[[], bool], seconds: float, why: Callable[[], str]) -> None:
