@@ -3,9 +3,9 @@
     python -m benchmarks.faults.partitions --out FILE [--quick] [--seed N] [--count N]
                                            [--only KIND …] [--resume]
 
-Starts a graph on thirteen hosts, which are network namespaces (it needs root), transcribes each
-recording undisturbed, and then disturbs the network between hosts that two live sessions use, one
-fault after the other. Every transcript is compared word by word with the undisturbed one. Rows are
+Starts a graph on hosts made of network namespaces (it needs root), transcribes each recording
+undisturbed, and then disturbs the network between hosts that two live sessions use, one fault
+after the other. Every transcript is compared word by word with the undisturbed one. Rows are
 appended to FILE at once (`--resume` continues it); the logs of all processes are next to it. Exits
 with 1 if a word was lost or doubled, a session failed, or a host did not recover.
 """

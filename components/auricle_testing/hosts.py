@@ -90,7 +90,7 @@ class Network:
     """
 
     hosts: dict[str, Host]
-    _router: str
+    router: str  # its namespace
     _relay: _Relay
     _rules: list[tuple[str, ...]] = field(default_factory=list)
     _unplugged: set[str] = field(default_factory=set)
@@ -115,7 +115,7 @@ class Network:
     def heal(self) -> None:
         """End all disturbances."""
         for rule in self._rules:
-            _run("ip", "-n", self._router, "rule", "del", *rule)
+            _run("ip", "-n", self.router, "rule", "del", *rule)
         self._rules.clear()
         for host in sorted(self._unplugged):
             namespace = self.hosts[host].namespace
@@ -128,7 +128,7 @@ class Network:
 
     def _rule(self, priority: str, *rule: str) -> None:
         whole = ("priority", priority, *rule)
-        _run("ip", "-n", self._router, "rule", "add", *whole)
+        _run("ip", "-n", self.router, "rule", "add", *whole)
         self._rules.append(whole)
 
 

@@ -3,18 +3,22 @@
     python -m examples.several_hosts.firewall ROLE HOSTS
 
 HOSTS is a YAML file that lists the addresses of each role's hosts. The rules drop everything that
-ports.yaml does not name, ssh included: add your own access first.
+ports.yaml does not name, ssh included: add your own access first. If HOSTS has a network for
+tunnels, hosts reach each other's ports through them only; clients need no tunnel.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from examples.several_hosts import wireguard
+from examples.several_hosts.hosts import CLIENT, Hosts, read
 
 PORTS = Path(__file__).with_name("ports.yaml")
 
@@ -50,8 +54,8 @@ def _opening(row: Mapping[str, Any]) -> Opening:
     return Opening(int(first), int(last or first), listen, sources, row["use"])
 
 
-def rules(role: str, hosts: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a host's rules; `hosts` are the addresses by role."""
+def rules(role: str, hosts: Hosts) -> Iterator[str]:
+    """Yield the lines of the rules of a role's hosts."""
     yield "table inet auricle"
     yield "delete table inet auricle"
     yield "table inet auricle {"
@@ -60,14 +64,30 @@ def rules(role: str, hosts: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield "    ct state established,related accept"
     yield '    iif "lo" accept'
     yield "    meta l4proto { icmp, ipv6-icmp } accept"
+    if hosts.tunnels is not None:
+        yield f"    {_from(hosts.connected)} udp dport {wireguard.PORT} accept"
     for opening in openings():
         if role in opening.listen:
-            addresses = sorted({one for source in opening.sources for one in hosts.get(source, ())})
-            if addresses:
-                sources = ", ".join(addresses)
-                yield f"    ip saddr {{ {sources} }} tcp dport {opening.ports} accept"
+            yield from (f"    {match} accept" for match in _matches(opening, hosts))
     yield "  }"
     yield "}"
+
+
+def _matches(opening: Opening, hosts: Hosts) -> Iterator[str]:
+    """Yield the packets that a row permits: from the real network, and from the tunnels."""
+    real, internal = set[str](), set[str]()
+    for source in opening.sources:
+        outside = hosts.tunnels is None or source == CLIENT
+        (real if outside else internal).update(hosts.by_role.get(source, ()))
+    if real:
+        yield f"{_from(real)} tcp dport {opening.ports}"
+    if internal:
+        sources = _from(map(hosts.internal, internal))
+        yield f'iifname "{wireguard.DEVICE}" {sources} tcp dport {opening.ports}'
+
+
+def _from(addresses: Iterable[str]) -> str:
+    return f"ip saddr {{ {', '.join(sorted(addresses))} }}"
 
 
 def main() -> None:
@@ -78,7 +98,7 @@ def main() -> None:
     parser.add_argument("role", choices=sorted({r for o in openings() for r in o.listen}))
     parser.add_argument("hosts", type=Path)
     chosen = parser.parse_args()
-    print("\n".join(rules(chosen.role, yaml.safe_load(chosen.hosts.read_text()))))
+    print("\n".join(rules(chosen.role, read(chosen.hosts))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A graph whose processes are on hosts of their own; its ports; partitions between its hosts."""
+"""Ports of a graph whose processes are on hosts of their own; partitions between its hosts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 import re
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 
-from auricle.client.stream import Event, stream_file
 from auricle_testing import recordings
 from auricle_testing.server import READY_SECONDS
 from auricle_testing.several_hosts import (
     CLIENT,
     COMPONENTS,
+    MONITORING,
     ROLES,
     Deployment,
     role_of,
@@ -24,20 +25,10 @@ from auricle_testing.several_hosts import (
 )
 from auricle_testing.transcripts import heard
 from examples.several_hosts.firewall import openings
+from tests.hosts.sessions import begun
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 _CONNECT_SECONDS = 1.0
-
-
-async def test_a_live_session_crosses_hosts(deployment: Deployment) -> None:
-    samples = recordings.samples("station")
-    events = [event async for event in stream_file(deployment.urls, samples, live=True)]
-    assert heard(events) == recordings.words("station")
-    received = [
-        deployment.metric(host, "auricle_pd_worker_received_bytes_total", transport="nixl")
-        for host in ROLES["pd"]
-    ]
-    assert sum(received) > 0, "no embeddings came over the network"
 
 
 def listening(deployment: Deployment, host: str) -> set[int]:
@@ -79,27 +70,55 @@ def test_the_table_names_every_open_port(deployment: Deployment) -> None:
     assert unnamed == []
 
 
+@dataclass(frozen=True)
+class Target:
+    """A port of a host at one of its addresses, for hosts of the roles `users`."""
+
+    role: str
+    host: str
+    address: str
+    port: int
+    users: frozenset[str]
+
+
+def targets(deployment: Deployment) -> Iterator[Target]:
+    """Yield the open ports of the first host of each role.
+
+    With tunnels a host has two addresses: clients use the real one, all others the tunnel's.
+    """
+    everybody, outside = frozenset(deployment.hosts.by_role), frozenset({CLIENT})
+    for role in ROLES.keys() - outside:
+        host = ROLES[role][0]
+        real, internal = deployment.network.hosts[host].address, deployment.address(host)
+        users = (
+            {real: everybody}
+            if real == internal
+            else {real: outside, internal: everybody - outside}
+        )
+        for port in listening(deployment, host):
+            for address, permitted in users.items():
+                yield Target(role, host, address, port, permitted)
+
+
 def test_other_hosts_reach_only_ports_that_the_table_opens_to_them(
     deployment: Deployment, firewalled: None
 ) -> None:
-    """A host of each role tries the open ports of the first host of each role."""
-    listed = [
-        (role, ROLES[role][0], port)
-        for role in ROLES
-        if role != CLIENT
-        for port in sorted(listening(deployment, ROLES[role][0]))
-    ]
-    assert {role for role, _, _ in listed} > COMPONENTS.keys()
-    targets = [(deployment.address(host), port) for _, host, port in listed]
+    """A host of each role tries all targets."""
+    tried = list(targets(deployment))
+    assert {target.role for target in tried} > COMPONENTS.keys()
+    sources = {hosts[-1]: {role} for role, hosts in ROLES.items()}
+    sources[MONITORING] = {CLIENT, "monitoring"}
     wrong = []
-    for source, hosts in ROLES.items():
-        sources = {source, "monitoring"} if source == CLIENT else {source}
-        with deployment.network.hosts[hosts[-1]].entered():
-            found = reached(targets)
-        for (role, host, port), open_ in zip(listed, found, strict=True):
-            allowed = any(o.allows(one, role, port) for o in openings() for one in sources)
-            if open_ != allowed and hosts[-1] != host:
-                wrong.append((hosts[-1], host, port, open_))
+    for source, roles in sources.items():
+        with deployment.network.hosts[source].entered():
+            found = reached([(target.address, target.port) for target in tried])
+        for target, open_ in zip(tried, found, strict=True):
+            users = roles & target.users
+            allowed = any(
+                o.allows(one, target.role, target.port) for o in openings() for one in users
+            )
+            if open_ != allowed and source != target.host:
+                wrong.append((source, target, open_))
     assert wrong == []
 
 
@@ -108,31 +127,12 @@ def sessions_of(deployment: Deployment) -> Callable[[str], float]:
     return lambda host: deployment.metric(host, "auricle_processor_sessions")
 
 
-async def begun(deployment: Deployment, recording: str) -> asyncio.Task[list[Event]]:
-    """Begin a live session; return its task after the first text."""
-    first = asyncio.Event()
-
-    async def spoken() -> list[Event]:
-        found = []
-        samples = recordings.samples(recording)
-        async for event in stream_file(deployment.urls, samples, live=True):
-            found.append(event)
-            if event["type"] == "partial":
-                first.set()
-        return found
-
-    speaking = asyncio.create_task(spoken())
-    speaking.add_done_callback(lambda _: first.set())
-    await first.wait()
-    return speaking
-
-
 async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
     deployment: Deployment,
 ) -> None:
     """A cut drops packets without a notice, so neither side sees the end of a connection."""
     frontend = ROLES["frontend"][0]
-    speaking = await begun(deployment, "kitchen")
+    speaking = await begun(deployment.urls, "kitchen")
     used = max(ROLES["processor"], key=sessions_of(deployment))
     deployment.network.cut(frontend, used)
     deployment.network.cut(used, frontend)
@@ -151,7 +151,7 @@ async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
 
 async def test_a_session_leaves_a_processor_that_loses_its_lease(deployment: Deployment) -> None:
     """Without discovery it reaches no worker, while the other processor does."""
-    speaking = await begun(deployment, "evening")
+    speaking = await begun(deployment.urls, "evening")
     used = max(ROLES["processor"], key=sessions_of(deployment))
     for member in ROLES["etcd"]:
         deployment.network.cut(used, member)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
+
 import pytest
 
 from auricle_testing.server import ROOT
 from examples.several_hosts.firewall import Opening, openings, rules
+from examples.several_hosts.hosts import Hosts
 
 pytestmark = pytest.mark.unit
 PAGE = ROOT / "docs/several_hosts.md"
-HOSTS = {"frontend": ["10.0.1.31"], "processor": ["10.0.1.41", "10.0.1.42"], "pd": ["10.0.1.61"]}
+HOSTS = {
+    "client": ["10.0.0.0/24"],
+    "frontend": ["10.0.1.31"],
+    "processor": ["10.0.1.41", "10.0.1.42"],
+    "pd": ["10.0.1.61"],
+}
+
+
+def openings_of(role: str, hosts: Hosts) -> list[str]:
+    """The rules that open a port."""
+    return [line.strip() for line in rules(role, hosts) if "dport" in line]
 
 
 def row(opening: Opening) -> str:
@@ -24,11 +37,22 @@ def test_the_page_has_the_table() -> None:
 
 
 def test_rules_drop_all_but_the_ports_of_the_role() -> None:
-    lines = [line.strip() for line in rules("processor", HOSTS)]
+    hosts = Hosts(HOSTS)
+    lines = [line.strip() for line in rules("processor", hosts)]
     assert "type filter hook input priority filter; policy drop;" in lines
-    assert [line for line in lines if "dport" in line] == [
+    assert openings_of("processor", hosts) == [
         "ip saddr { 10.0.1.31, 10.0.1.41, 10.0.1.42 } tcp dport 9345 accept",
         "ip saddr { 10.0.1.31, 10.0.1.41, 10.0.1.42, 10.0.1.61 } tcp dport 9346 accept",
+    ]
+
+
+def test_with_tunnels_only_clients_and_wireguard_use_the_real_network() -> None:
+    assert openings_of("frontend", Hosts(HOSTS, IPv4Network("10.99.0.0/16"))) == [
+        "ip saddr { 10.0.1.31, 10.0.1.41, 10.0.1.42, 10.0.1.61 } udp dport 51820 accept",
+        "ip saddr { 10.0.0.0/24 } tcp dport 8080 accept",
+        'iifname "wg0" ip saddr { 10.99.1.31, 10.99.1.41, 10.99.1.42 } tcp dport 9345 accept',
+        'iifname "wg0" ip saddr { 10.99.1.31, 10.99.1.41, 10.99.1.42, 10.99.1.61 } '
+        "tcp dport 9346 accept",
     ]
 
 
