@@ -151,7 +151,8 @@ async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
 
 async def test_a_session_leaves_a_processor_that_loses_its_lease(deployment: Deployment) -> None:
     """Without discovery it reaches no worker, while the other processor does."""
-    speaking = await begun(deployment.urls, "evening")
+    before = deployment.registered()
+    speaking = await begun(deployment.urls, "market")  # longer than a lease
     used = max(ROLES["processor"], key=sessions_of(deployment))
     for member in ROLES["etcd"]:
         deployment.network.cut(used, member)
@@ -160,7 +161,13 @@ async def test_a_session_leaves_a_processor_that_loses_its_lease(deployment: Dep
         events = await speaking
     finally:
         deployment.network.heal()
-    assert heard(events) == recordings.words("evening")
+    assert heard(events) == recordings.words("market")
+    await asyncio.to_thread(
+        until,
+        lambda: len(deployment.registered()) == len(before) and deployment.whole(),
+        READY_SECONDS,
+        lambda: "it did not register again",
+    )
 
 
 def test_a_worker_that_loses_its_lease_is_not_listed_until_it_registers_again(
