@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ from auricle.load.capacity_profile import read_profile
 from auricle.load.load_board import LoadBoard
 from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.report_cache import WorkerLoads
-from auricle.load.reports import WorkerLoad
+from auricle.load.reports import PoolObservation, WorkerLoad
 from auricle_testing.server import free_port
 from auricle_testing.services import BIN, Etcd, running
 from benchmarks.baselines.client import ROOT, end
@@ -289,45 +289,50 @@ def _report(instance: int) -> WorkerLoad:
     )  # fmt: skip
 
 
-def _seconds_of(work: Callable[[], object], turns: int, times: int) -> float:
-    """Return the median over the turns of the seconds that one call takes."""
-    found = []
-    for _ in range(turns):
-        began = time.perf_counter()
-        for _ in range(times):
-            work()
-        found.append((time.perf_counter() - began) / times)
-    return statistics.median(found)
+def _seconds_of(work: Callable[[], object], times: int) -> float:
+    """Return the seconds that one call takes, on average."""
+    began = time.perf_counter()
+    for _ in range(times):
+        work()
+    return (time.perf_counter() - began) / times
 
 
-def _decision_seconds(workers: int, turns: int) -> dict[str, float]:
-    """Return the seconds of a placement, of a planner's step, and of one report of each worker."""
+def _decisions_of(workers: int) -> dict[str, Callable[[], float]]:
+    """Return how to measure the seconds of a placement, of a planner's observation, and of one
+    report of each worker."""
     reports = [_report(instance) for instance in range(workers)]
     loads, placed, in_turn = WorkerLoads(), Counter[int](), itertools.cycle(reports)
-    of_report = _seconds_of(lambda: loads.update(next(in_turn)), turns, 2 * workers)
     board = LoadBoard(read_profile(_PROFILE), seconds=math.inf)
     for _ in range(round(_DEFAULT_STEP_SECONDS / _REPORT_SECONDS)):
         for report in reports:
             board.worker(report)
+
+    def place() -> int:
+        return loads.best(loads.open(range(workers)), placed, {})
+
+    def observe() -> list[PoolObservation]:
+        return [board.pool(pool.kind, workers) for pool in REQUIRED_POOLS]
+
     return {
-        "reports": workers * of_report,
-        "placement": _seconds_of(
-            lambda: loads.best(loads.open(range(workers)), placed, {}), turns, 20
-        ),
-        "planner_step": _seconds_of(
-            lambda: [board.pool(pool.kind, workers) for pool in REQUIRED_POOLS], turns, 3
-        ),
+        "reports": lambda: workers * _seconds_of(lambda: loads.update(next(in_turn)), 2 * workers),
+        "placement": lambda: _seconds_of(place, 20),
+        "planner_step": lambda: _seconds_of(observe, 3),
     }
 
 
 def _decisions(run: Run) -> dict[str, float]:
-    sizes = (2, 10, 100, 300, 1000)
-    costs = {n: _decision_seconds(n, run.of(15, 5)) for n in sizes}
-    run.details["decision_seconds"] = costs
+    sizes, turns = (2, 10, 100, 300, 1000), run.of(30, 10)
+    decisions = {workers: _decisions_of(workers) for workers in sizes}
     found = {}
-    for name, seconds in costs[sizes[-1]].items():
-        found[f"milliseconds_{name}"] = 1000 * seconds
-        found[f"growth_{name}"] = exponent({n: cost[name] for n, cost in costs.items()})
+    for name in decisions[sizes[0]]:
+        measured = defaultdict[int, list[float]](list)
+        for _ in range(turns):  # of all sizes, as the machine's speed changes
+            for workers in sizes:
+                measured[workers].append(decisions[workers][name]())
+        seconds = {workers: statistics.median(each) for workers, each in measured.items()}
+        run.details[f"seconds_{name}"] = seconds
+        found[f"milliseconds_{name}"] = 1000 * seconds[sizes[-1]]
+        found[f"growth_{name}"] = exponent(seconds)
     return found
 
 
