@@ -5,9 +5,9 @@
 `processes` runs etcd, NATS, a frontend, a processor and a planner, and 10, 100 and 300 workers
 without an engine, each a process of its own. It counts the CPU time and the messages of each
 without sessions, and then the processor's CPU time for sessions. A growth exponent is the slope
-between the two largest numbers of workers on logarithmic axes, after the cost with two workers was
-subtracted: 1 is linear. `decisions` measures the functions whose work depends on the number of
-workers, up to 1,000 of them, without processes.
+between the two largest numbers of workers on logarithmic axes: 1 is linear. The cost with two
+workers is subtracted before, unless it is most of the cost. `decisions` measures the functions
+whose work depends on the number of workers, up to 1,000 of them, without processes.
 """
 
 from __future__ import annotations
@@ -244,12 +244,13 @@ def _measure(deployment: Deployment, workers: int, seconds: float) -> Cost:
 def exponent(costs: Mapping[int, float]) -> float:
     """Return the slope of the cost on logarithmic axes between the two largest numbers.
 
-    The cost of the smallest number is subtracted. It is 0 if the cost does not grow.
+    The cost of the smallest number is subtracted if it is less than half of the next to last;
+    otherwise the difference would be noise.
     """
     smallest, *_, fewer, more = sorted(costs)
     own, low, high = (costs[n] for n in (smallest, fewer, more))
-    if min(low, high) <= own:
-        return 0.0
+    if low < 2 * own:
+        return math.log(high / low) / math.log(more / fewer)
     return math.log((high - own) / (low - own)) / math.log((more - smallest) / (fewer - smallest))
 
 

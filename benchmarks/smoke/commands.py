@@ -246,7 +246,10 @@ SHORT = (
     Short(
         "benchmarks.faults.partitions --quick --count 2 --out {out}/partitions.jsonl",
         900,
-        ("python -m benchmarks.faults.partitions --out build/partitions.jsonl [--quick]",),
+        (
+            "python -m benchmarks.faults.partitions --out build/partitions.jsonl [--quick]",
+            "python -m benchmarks.faults.partitions --count 155 --out build/partitions.jsonl",
+        ),
     ),
     Short(
         "benchmarks.frontdoor.several --smoke --sessions 2 --out {out}/several.json",
