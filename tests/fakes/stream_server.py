@@ -63,7 +63,10 @@ async def serving(*scripts: Script, refuse: list[HTTPStatus] | None = None) -> A
         return socket.respond(refusals.pop(0), "full") if refusals else None
 
     server: Server
-    async with serve(handle, "127.0.0.1", 0, process_request=door) as server:
+    # Without pings of its own, it does not end a connection that a test has paused.
+    async with serve(
+        handle, "127.0.0.1", 0, process_request=door, ping_interval=None, close_timeout=0.2
+    ) as server:
         host, port = next(iter(server.sockets)).getsockname()[:2]
         yield f"http://{host}:{port}"
     assert not failed

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -149,18 +150,25 @@ async def test_a_session_leaves_a_processor_that_its_frontend_cannot_reach(
     )
 
 
+@contextmanager
+def without_etcd(deployment: Deployment, host: str) -> Iterator[None]:
+    """The host reaches no member of etcd while the block runs."""
+    for member in ROLES["etcd"]:
+        deployment.network.cut(host, member)
+        deployment.network.cut(member, host)
+    try:
+        yield
+    finally:
+        deployment.network.heal()
+
+
 async def test_a_session_leaves_a_processor_that_loses_its_lease(deployment: Deployment) -> None:
     """Without discovery it reaches no worker, while the other processor does."""
     before = deployment.registered()
     speaking = await begun(deployment.urls, "market")  # longer than a lease
     used = max(ROLES["processor"], key=sessions_of(deployment))
-    for member in ROLES["etcd"]:
-        deployment.network.cut(used, member)
-        deployment.network.cut(member, used)
-    try:
+    with without_etcd(deployment, used):
         events = await speaking
-    finally:
-        deployment.network.heal()
     assert heard(events) == recordings.words("market")
     await asyncio.to_thread(
         until,
@@ -175,18 +183,13 @@ def test_a_worker_that_loses_its_lease_is_not_listed_until_it_registers_again(
 ) -> None:
     host = ROLES["encode"][0]
     before = deployment.registered()
-    for member in ROLES["etcd"]:
-        deployment.network.cut(host, member)
-        deployment.network.cut(member, host)
-    try:
+    with without_etcd(deployment, host):
         until(
             lambda: len(deployment.registered()) < len(before),
             READY_SECONDS,
             lambda: "its records outlived its lease",
         )
         kept = set(deployment.registered())
-    finally:
-        deployment.network.heal()
     assert kept < set(before)
     until(deployment.whole, READY_SECONDS, lambda: "it did not recover")
     until(

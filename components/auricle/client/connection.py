@@ -39,7 +39,12 @@ def _split(url: str) -> tuple[tuple[str, str], str]:
 
 
 _OPEN_SECONDS = 10.0
-_PONG_SECONDS = 20.0
+_PING_SECONDS, _PONG_SECONDS = 20.0, 20.0
+_CLOSE_SECONDS = 2.0
+# Bytes that may wait to be sent. While sending waits for room, the library neither sends pings nor
+# ends a close in time. A live client would find a lost host by TCP only, after a quarter of an
+# hour; its audio, in real time, never fills so much.
+_WAITING, _WAITING_LIVE = 1 << 15, 1 << 26
 _PATH = "/v1/audio/stream"
 
 
@@ -59,10 +64,13 @@ async def connect(
             address,
             additional_headers={} if api_key is None else {"Authorization": f"Bearer {api_key}"},
             open_timeout=_OPEN_SECONDS,
+            close_timeout=_CLOSE_SECONDS,
             max_size=None,
             # Under backpressure the server reads a ping only after our audio. Audio in real time
             # causes no backpressure.
+            ping_interval=_PING_SECONDS,
             ping_timeout=_PONG_SECONDS if live else None,
+            write_limit=_WAITING_LIVE if live else _WAITING,
         )
     except websockets.InvalidStatus as error:
         response = error.response

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from http import HTTPStatus
 from typing import Any
 
 import numpy as np
 import pytest
 
+from auricle.audio.constants import SAMPLE_RATE
+from auricle.audio.pcm import Int16
 from auricle.client import ConnectionLost
-from auricle.client.stream import Event, KeptAudio, stream_file
+from auricle.client import connection as connection_module
+from auricle.client.sources import AudioSource
+from auricle.client.stream import (
+    ConnectionOptions,
+    Event,
+    KeptAudio,
+    stream_audio,
+    stream_file,
+)
 from auricle.core.errors import BadRequest, Overloaded
 from tests.fakes.stream_server import Connection, final, serving
 
@@ -124,6 +135,35 @@ async def test_it_tries_again_while_a_server_is_full() -> None:
 async def test_the_next_server_is_tried_first() -> None:
     async with serving(cut_after_ready) as one, serving(finish) as other:
         assert (await streamed([one, other]))[-1]["type"] == "done"
+
+
+async def test_a_live_client_leaves_a_server_whose_host_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing reads the audio, which fills all buffers before the next ping."""
+    for name, seconds in (("_PING", 0.5), ("_PONG", 3.0), ("_CLOSE", 0.2)):
+        monkeypatch.setattr(connection_module, f"{name}_SECONDS", seconds)
+    noise = np.random.default_rng(0).integers(-30_000, 30_000, 10 * SAMPLE_RATE, np.int16)
+    over = asyncio.Event()
+
+    async def lost(connection: Connection) -> None:
+        await connection.start()
+        await connection.ready(0)
+        connection.socket.transport.pause_reading()
+        await over.wait()
+
+    async def microphone() -> AsyncGenerator[Int16, None]:
+        for _ in range(40):  # more than the kernel's buffers hold
+            yield noise
+
+    async with serving(lost) as one, serving(finish) as other:
+        source = AudioSource(microphone(), SAMPLE_RATE, at_hand=False, live=True)
+        options = ConnectionOptions(urls=[one, other], live=True)
+        start = {"type": "start", "sample_rate": SAMPLE_RATE}
+        async with asyncio.timeout(60):
+            events = [event async for event in stream_audio(start, source, options)]
+        over.set()
+    assert [event["type"] for event in events] == ["ready", "done"]
 
 
 async def test_a_session_is_not_begun_twice() -> None:
