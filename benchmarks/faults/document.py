@@ -37,7 +37,7 @@ _NOT_PROMISED = """\
   points are skipped, and a decode begins from another hypothesis.
 - Loss of Kubernetes' discovery was not tested. `python -m benchmarks.faults.partitions` cuts the
   network between [several hosts](several_hosts.md#when-the-network-fails)
-  ([results](../benchmarks/RESULTS.md#partitions-between-hosts--2026-11-29)). A separate test covers
+  ([results](../benchmarks/RESULTS.md)). A separate test covers
   an etcd outage of a minute (`tests/integration/test_etcd_nats.py`).
 - Recordings (`/v1/audio/transcriptions`) and `/v1/realtime` were not tested, only
   `/v1/audio/stream`.
