@@ -254,10 +254,7 @@ SHORT = (
     Short(
         "benchmarks.frontdoor.several --smoke --sessions 2 --out {out}/several.json",
         300,
-        (
-            "python -m benchmarks.frontdoor.several --out build/several.json",
-            "python -m benchmarks.frontdoor.several --quick --sessions 4 --out build/several.json",
-        ),
+        ("python -m benchmarks.frontdoor.several --out build/several.json",),
     ),
     Short(
         "benchmarks.scale --smoke --out {out}/scale.json",
