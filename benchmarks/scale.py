@@ -17,7 +17,6 @@ import contextlib
 import itertools
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -36,6 +35,7 @@ from auricle.load.load_board import LoadBoard
 from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import PoolObservation, WorkerLoad
+from auricle_testing.scraping import total
 from auricle_testing.server import free_port
 from auricle_testing.services import BIN, Etcd, running
 from benchmarks.baselines.client import ROOT, end
@@ -84,7 +84,7 @@ class Deployment:
         return time.monotonic() - began
 
     def _reporting(self) -> float:
-        return sum(_samples(self.planner, "auricle_planner_replicas_ready").values())
+        return total(self.planner, "auricle_planner_replicas_ready")
 
     def cpu(self) -> Counter[str]:
         """Return the CPU seconds of each process, and of all stand-ins together."""
@@ -98,30 +98,20 @@ class Deployment:
     def messages(self) -> Counter[str]:
         """Return the messages and bytes that etcd and NATS have passed on."""
         nats = httpx.get(f"{self.nats_monitor}/varz", timeout=10).json()
-        etcd = f"{self.etcd.url}/metrics"
-        received = _samples(etcd, "grpc_server_msg_received_total")
+        etcd, received = self.etcd.url, "grpc_server_msg_received_total"
         return Counter(
             nats_in=nats["in_msgs"],
             nats_out=nats["out_msgs"],
             nats_bytes=nats["out_bytes"],
-            etcd_renewals=int(sum(n for labels, n in received.items() if "KeepAlive" in labels)),
-            etcd_requests=int(sum(received.values())),
-            etcd_bytes=int(
-                sum(_samples(etcd, "etcd_network_client_grpc_sent_bytes_total").values())
-            ),
+            etcd_renewals=int(total(etcd, received, grpc_method="LeaseKeepAlive")),
+            etcd_requests=int(total(etcd, received)),
+            etcd_bytes=int(total(etcd, "etcd_network_client_grpc_sent_bytes_total")),
         )
 
 
 def _cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
-
-
-def _samples(url: str, name: str) -> dict[str, float]:
-    """Return the samples of a metric by their labels."""
-    text = httpx.get(url, timeout=10).text
-    found = re.findall(rf"^{name}({{.*}})? (\S+)$", text, re.MULTILINE)
-    return {labels: float(value) for labels, value in found}
 
 
 def _until(condition: Callable[[], bool], why: str) -> None:
@@ -193,7 +183,7 @@ def deployed(log: Path) -> Iterator[Deployment]:
             etcd,
             health,
             f"http://127.0.0.1:{frontend}",
-            f"http://127.0.0.1:{planner}/metrics",
+            f"http://127.0.0.1:{planner}",
             common,
             start,
             {"etcd": servers["etcd"], "nats": servers["nats-server"], **processes},

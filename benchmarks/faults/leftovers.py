@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
 import httpx
 
 from auricle_testing.replicas import replicas
+from auricle_testing.scraping import totals
 from benchmarks.faults.graph import Graph
 
 # The default of a lease is 30 s; nothing else is held for longer without sessions.
@@ -35,14 +35,15 @@ def _held_now(graph: Graph) -> list[str]:
     for component, names in _HELD.items():
         for port in replicas(graph.server, component):
             try:
-                text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=10.0).text
+                amounts = totals(f"http://127.0.0.1:{port}", *names)
             except httpx.HTTPError as error:
                 found.append(f"{component} at {port} does not answer: {type(error).__name__}")
                 continue
-            for name in names:
-                values = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
-                if (amount := sum(map(float, values))) > 0:
-                    found.append(f"{component}: {name} {amount:g}")
+            found += [
+                f"{component}: {name} {amount:g}"
+                for name, amount in zip(names, amounts, strict=True)
+                if amount > 0
+            ]
     return found
 
 

@@ -325,7 +325,7 @@ SHORT = (
         600,
         (
             "python -m benchmarks.faults --out build/faults-sglang.jsonl --engine sglang --only "
-            "kill-pd-worker kill-engine freeze-pd-worker freeze-engine scribble-landed --count 5",
+            "kill-pd-worker kill-engine freeze-pd-worker freeze-engine scribble-landed --count 10",
         ),
     ),
     Short(

@@ -8,7 +8,8 @@ import re
 import httpx
 import psutil
 
-from auricle_testing.server import ANSWER_SECONDS, Server
+from auricle_testing.scraping import total
+from auricle_testing.server import Server
 
 # The metric of a replica that changes while a session uses it.
 _USED = {
@@ -52,9 +53,7 @@ def replicas(server: Server, component: str) -> dict[int, psutil.Process]:
 
 def used(port: int, component: str) -> float:
     """The value of the replica's metric: its past or present use."""
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_SECONDS).text
-    name = _USED[component]
-    return sum(map(float, re.findall(rf"^{name}(?:{{.*}})? (\S+)$", text, re.MULTILINE)))
+    return total(f"http://127.0.0.1:{port}", _USED[component])
 
 
 class InUse:

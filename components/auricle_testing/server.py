@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import psutil
+
+from auricle_testing.scraping import totals
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 300.0
@@ -95,13 +96,7 @@ class Server:
     def metrics(self, component: str, *names: str, **labels: str) -> list[float]:
         """Several metrics from one scrape, each as `metric` returns it."""
         port = self.system_ports.get(component)
-        address = f"http://127.0.0.1:{port}/metrics" if port else f"{self.url}/metrics"
-        totals = dict.fromkeys(names, 0.0)
-        for line in httpx.get(address, timeout=ANSWER_SECONDS).text.splitlines():
-            name = re.split(r"[{\s]", line, maxsplit=1)[0]
-            if name in totals and all(f'{key}="{value}"' in line for key, value in labels.items()):
-                totals[name] += float(line.rsplit(" ", 1)[1])
-        return list(totals.values())
+        return totals(f"http://127.0.0.1:{port}" if port else self.url, *names, **labels)
 
     def processes(self) -> list[psutil.Process]:
         """The launcher and all of its descendants."""

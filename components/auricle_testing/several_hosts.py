@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 import shutil
 import signal as signals
@@ -21,6 +20,7 @@ from pathlib import Path
 import httpx
 
 from auricle_testing.hosts import Host, Network, network
+from auricle_testing.scraping import total
 from auricle_testing.server import (
     ANSWER_SECONDS,
     LIGHT_ENGINE,
@@ -165,10 +165,7 @@ class Deployment:
     def metric(self, host: str, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with these labels."""
         port = CLIENT_PORT if role_of(host) == "frontend" else SYSTEM_PORT
-        text = httpx.get(f"http://{self.address(host)}:{port}/metrics", timeout=ANSWER_SECONDS).text
-        samples = re.findall(rf"^{name}({{.*}})? (\S+)$", text, re.MULTILINE)
-        wanted = [f'{key}="{value}"' for key, value in labels.items()]
-        return sum(float(value) for found, value in samples if all(w in found for w in wanted))
+        return total(f"http://{self.address(host)}:{port}", name, **labels)
 
     def registered(self) -> list[str]:
         """Return the keys of all endpoints in discovery."""

@@ -25,7 +25,7 @@ from auricle_testing.server import (
     frontend_beside,
 )
 from auricle_testing.transcripts import heard
-from tests.faults.recordings import recordings_in_work, transcribed
+from tests.faults.recordings import IN_WORK, transcribed
 from tests.faults.sessions import check_words, replaced, spoken, until
 
 pytestmark = pytest.mark.end_to_end
@@ -112,7 +112,7 @@ async def test_a_frontend_tells_the_silent_and_finishes_recordings(server: Serve
         assert json.loads(await resting.recv())["type"] == "session.created"
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
-        await eventually(lambda: recordings_in_work(server) == 1, seconds=60)
+        await eventually(lambda: server.metric("Frontend", IN_WORK) == 1, seconds=60)
         frontend = server.component("Frontend")
         frontend.send_signal(signal.SIGTERM)
         async with asyncio.timeout(120):

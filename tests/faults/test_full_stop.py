@@ -19,7 +19,7 @@ from auricle.client.stream import Event
 from auricle.core.aio import cancelled
 from auricle_testing import recordings
 from auricle_testing.server import STOP_SECONDS, Server, eventually
-from tests.faults.recordings import recordings_in_work, transcribed
+from tests.faults.recordings import IN_WORK, transcribed
 from tests.faults.sessions import check_words
 
 pytestmark = pytest.mark.end_to_end
@@ -59,7 +59,7 @@ async def test_sessions_and_recordings_end_before_the_graph_does(
         await eventually(lambda: any(e["type"] == "partial" for e in events), seconds=60)
         long = np.concatenate([recordings.samples("market")] * TIMES)
         recording = asyncio.create_task(transcribed(client, long))
-        await eventually(lambda: recordings_in_work(server) == 1, seconds=60)
+        await eventually(lambda: server.metric("Frontend", IN_WORK) == 1, seconds=60)
         logged = len(server.log)
         server.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(240):

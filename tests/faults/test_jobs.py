@@ -23,8 +23,7 @@ DONE_SECONDS = 300.0
 
 def in_work(frontend: Server) -> bool:
     """Whether a frontend transcribes a recording."""
-    text = httpx.get(f"{frontend.url}/metrics", timeout=ANSWER_SECONDS).text
-    return "\nauricle_frontend_recordings 0.0\n" not in text
+    return frontend.metric("Frontend", "auricle_frontend_recordings") > 0
 
 
 def listed(frontend: Server) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import yaml
 from auricle.client import SyncClient
 from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
+from auricle_testing.scraping import total
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
@@ -79,9 +79,7 @@ class Jobs:
 
 def in_work(url: str) -> float:
     """The number of recordings that a frontend transcribes."""
-    text = httpx.get(f"{url}/metrics", timeout=ANSWER_SECONDS).text
-    (line,) = re.findall(r"^auricle_frontend_recordings (\S+)$", text, re.MULTILINE)
-    return float(line)
+    return total(url, "auricle_frontend_recordings")
 
 
 @pytest.fixture(scope="module")

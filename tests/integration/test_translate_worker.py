@@ -13,7 +13,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 import pytest_asyncio
@@ -28,7 +27,8 @@ from auricle.protocol.annotation import TranslateReply, TranslateRequest
 from auricle.workers.translate.prompt import TranslatorPrompt
 from auricle.workers.translate.worker import longest
 from auricle_testing.checkpoints.translators import random_translator
-from auricle_testing.server import ANSWER_SECONDS, ROOT, free_port, leaving_nothing
+from auricle_testing.scraping import total
+from auricle_testing.server import ROOT, free_port, leaving_nothing
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 NO_SGLANG = pytest.mark.skipif(find_spec("sglang") is None, reason="sglang is not installed")
@@ -80,13 +80,7 @@ class Worker:
         return reply
 
     def metric(self, name: str) -> float:
-        with urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=ANSWER_SECONDS) as answer:
-            lines = answer.read().decode().splitlines()
-        return sum(
-            float(line.split()[-1])
-            for line in lines
-            if line.startswith(f"auricle_translate_worker_{name}")
-        )
+        return total(f"http://127.0.0.1:{self._port}", f"auricle_translate_worker_{name}")
 
 
 @pytest.fixture(scope="module")
