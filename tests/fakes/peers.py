@@ -15,8 +15,8 @@ _SLOWEST_SECONDS = 0.05
 
 
 class Deployment:
-    """The endpoint of several frontends, whose `peers` these are. Those in `silent` do not answer.
-    `asked` has the receiver of each question.
+    """The endpoint of several frontends, whose `peers` these are. Those in `silent` do not answer,
+    and those in `gone` are not registered. `asked` has the receiver of each question.
 
     Questions and answers take times of their own, so that they overtake each other.
     """
@@ -24,13 +24,14 @@ class Deployment:
     def __init__(self, frontends: int, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self.silent: set[int] = set()
+        self.gone: set[int] = set()
         self.asked: list[int] = []
         self.peers = [Peers() for _ in range(frontends)]
         for number, one in enumerate(self.peers):
             one.join(self, number)
 
     def known(self) -> list[int]:
-        return [*range(len(self.peers))]
+        return [one for one in range(len(self.peers)) if one not in self.gone]
 
     async def instances(self) -> list[int]:
         return self.known()

@@ -202,7 +202,9 @@ class Peers:
         assert self._endpoint is not None
         turn = 0
         while True:
-            await self._endpoint.instances()  # connects: `_others` then has them
+            listed = await self._endpoint.instances()  # connects: `_others` then has them
+            for gone in self._heard.keys() - set(listed):
+                del self._heard[gone]
             others = await self._others()
             if rated() and others:
                 turn %= len(others)

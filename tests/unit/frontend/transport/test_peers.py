@@ -207,3 +207,28 @@ def test_a_frontend_asks_twenty_others_a_second_in_turn() -> None:
         following.cancel()
 
     run(rated())
+
+
+def test_a_frontend_that_has_gone_is_forgotten() -> None:
+    """If it comes back, its count begins again."""
+    charged: list[float] = []
+
+    async def rated() -> None:
+        deployment = Deployment(2)
+        following = asyncio.create_task(
+            deployment.peers[0].follow(
+                lambda: True, lambda tenant, seconds: charged.append(seconds)
+            )
+        )
+        await asyncio.sleep(1.5)
+        deployment.gone.add(1)
+        await asyncio.sleep(1.5)
+        deployment.peers[1].charged("acme", 30.0)
+        deployment.gone.clear()
+        await asyncio.sleep(1.5)
+        deployment.peers[1].charged("acme", 10.0)
+        await asyncio.sleep(1.5)
+        following.cancel()
+
+    run(rated())
+    assert charged == [10.0]
