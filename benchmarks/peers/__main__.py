@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
         [--models whisper-tiny.en whisper-base demo 3x] [--servers SERVER …]
-        [--sessions N …] [--seconds N] [--wordless N] [--resume]
+        [--recorded CONFIGURATION …] [--sessions N …] [--seconds N] [--wordless N] [--resume]
         [--settings PdWorker.threads=2 …]
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
@@ -131,16 +131,15 @@ def _weights(model: str) -> Iterator[Weights]:
 
 def _recordings(run: Run) -> None:
     campaign = _Campaign(run)
-    wanted = run.arguments.servers
+    servers = run.arguments.servers or ()
+    asked = run.arguments.recorded or [*servers, *map(live.offline_of, servers)]
+    wanted = [one for one in campaign.scale.configurations if not asked or one in asked]
     for model in campaign.models:
         some = speech.recordings(model, campaign.scale.minutes)
         with _weights(model) as found:
-            for configuration in campaign.scale.configurations:
+            for configuration in wanted:
                 key = {"part": "recordings", "configuration": configuration, "model": model}
-                left_out = wanted and configuration not in (*wanted, *map(live.offline_of, wanted))
-                if left_out or not recordings.supported(configuration, model):
-                    continue
-                if campaign.find(**key):
+                if not recordings.supported(configuration, model) or campaign.find(**key):
                     continue
                 harness.note(f"{model}: {configuration}")
                 measured = recordings.measure(
@@ -208,6 +207,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", nargs="+", choices=_MODELS)
     parser.add_argument(
         "--servers", nargs="+", choices=_SERVERS, metavar="SERVER", help=f"of {', '.join(_SERVERS)}"
+    )
+    parser.add_argument(
+        "--recorded",
+        nargs="+",
+        choices=recordings.CONFIGURATIONS,
+        metavar="CONFIGURATION",
+        help="for whole recordings; by default those of the servers",
     )
     parser.add_argument("--sessions", type=int, nargs="+", metavar="N", help="at a time")
     parser.add_argument("--seconds", type=float, help="of each load")
