@@ -2,8 +2,8 @@
 
     python -m benchmarks.peers --out FILE.json [--quick | --smoke] [--only recordings live]
         [--models whisper-tiny.en whisper-base demo 3x] [--servers SERVER …]
-        [--recorded CONFIGURATION …] [--sessions N …] [--seconds N] [--wordless N] [--resume]
-        [--settings PdWorker.threads=2 …]
+        [--recorded CONFIGURATION …] [--repeats N] [--sessions N …] [--seconds N] [--wordless N]
+        [--resume] [--settings PdWorker.threads=2 …]
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
 until a server leaves the objective, then audio without words. Each measurement is a line of
@@ -133,6 +133,7 @@ def _recordings(run: Run) -> None:
     campaign = _Campaign(run)
     servers = run.arguments.servers or ()
     asked = run.arguments.recorded or [*servers, *map(live.offline_of, servers)]
+    repeats = run.arguments.repeats or campaign.scale.repeats
     wanted = [one for one in campaign.scale.configurations if not asked or one in asked]
     for model in campaign.models:
         some = speech.recordings(model, campaign.scale.minutes)
@@ -143,7 +144,7 @@ def _recordings(run: Run) -> None:
                     continue
                 harness.note(f"{model}: {configuration}")
                 measured = recordings.measure(
-                    configuration, found, some, campaign.scale.repeats, *campaign.settings
+                    configuration, found, some, repeats, *campaign.settings
                 )
                 with _refusals(campaign, key):
                     for row in measured:
@@ -215,6 +216,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONFIGURATION",
         help="for whole recordings; by default those of the servers",
     )
+    parser.add_argument("--repeats", type=int, help="of all recordings")
     parser.add_argument("--sessions", type=int, nargs="+", metavar="N", help="at a time")
     parser.add_argument("--seconds", type=float, help="of each load")
     parser.add_argument("--wordless", type=float, help="seconds of each kind without words")
