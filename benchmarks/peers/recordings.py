@@ -38,14 +38,22 @@ FASTER_WHISPER: dict[str, dict[str, Any]] = {
     }
     for batch, compute_type, threads in product((0, _BATCH), ("int8", "float32"), (CORES, 1))
 }
-CONFIGURATIONS = (OURS, "vllm", *FASTER_WHISPER)
+# auricle's settings beyond those of its configuration.
+AURICLE = {
+    OURS: (),
+    f"{OURS}, CTranslate2, int8": (
+        "--PdWorker.engine=ctranslate2",
+        "--PdWorker.compute_type=int8",
+    ),
+}
+CONFIGURATIONS = (*AURICLE, "vllm", *FASTER_WHISPER)
 
 
 def supported(configuration: str, model: str) -> bool:
     """Return whether a configuration can serve a model."""
-    if configuration in FASTER_WHISPER:
-        return model in WHISPER
-    return configuration == OURS or model in PEERS[configuration].models
+    if configuration in PEERS:
+        return model in PEERS[configuration].models
+    return configuration == OURS or model in WHISPER
 
 
 def measure(
@@ -81,7 +89,8 @@ def _ready(
     configuration: str, weights: Weights, *settings: str
 ) -> Iterator[tuple[Transcribe, list[psutil.Process], str]]:
     if configuration not in FASTER_WHISPER:
-        with running(configuration, weights, *settings) as server:
+        name = OURS if configuration in AURICLE else configuration
+        with running(name, weights, *settings, *AURICLE.get(configuration, ())) as server:
             yield partial(_posted, server.target), [server.process], server.command
         return
     options = FASTER_WHISPER[configuration]
