@@ -214,7 +214,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=recordings.CONFIGURATIONS,
         metavar="CONFIGURATION",
-        help="for whole recordings; by default those of the servers",
+        help="for whole recordings; by default the servers' configurations",
     )
     parser.add_argument("--repeats", type=int, help="of all recordings")
     parser.add_argument("--sessions", type=int, nargs="+", metavar="N", help="at a time")

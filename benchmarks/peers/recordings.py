@@ -40,7 +40,7 @@ FASTER_WHISPER: dict[str, dict[str, Any]] = {
     }
     for batch, compute_type, threads in product((0, _BATCH), ("int8", "float32"), (CORES, 1))
 }
-# auricle's settings beyond those of its configuration.
+# Settings of auricle that its configuration does not have.
 AURICLE = {
     OURS: (),
     f"{OURS}, CTranslate2, int8": (
