@@ -35,7 +35,7 @@ from auricle.load.load_board import LoadBoard
 from auricle.load.pools import REQUIRED_POOLS
 from auricle.load.report_cache import WorkerLoads
 from auricle.load.reports import PoolObservation, WorkerLoad
-from auricle_testing.scraping import total
+from auricle_testing.scraping import scraped, values
 from auricle_testing.server import free_port
 from auricle_testing.services import BIN, Etcd, running
 from benchmarks.baselines.client import ROOT, end
@@ -84,7 +84,7 @@ class Deployment:
         return time.monotonic() - began
 
     def _reporting(self) -> float:
-        return total(self.planner, "auricle_planner_replicas_ready")
+        return sum(values(scraped(self.planner, 10.0), "auricle_planner_replicas_ready"))
 
     def cpu(self) -> Counter[str]:
         """Return the CPU seconds of each process, and of all stand-ins together."""
@@ -98,14 +98,14 @@ class Deployment:
     def messages(self) -> Counter[str]:
         """Return the messages and bytes that etcd and NATS have passed on."""
         nats = httpx.get(f"{self.nats_monitor}/varz", timeout=10).json()
-        etcd, received = self.etcd.url, "grpc_server_msg_received_total"
+        etcd, received = scraped(self.etcd.url, 10.0), "grpc_server_msg_received_total"
         return Counter(
             nats_in=nats["in_msgs"],
             nats_out=nats["out_msgs"],
             nats_bytes=nats["out_bytes"],
-            etcd_renewals=int(total(etcd, received, grpc_method="LeaseKeepAlive")),
-            etcd_requests=int(total(etcd, received)),
-            etcd_bytes=int(total(etcd, "etcd_network_client_grpc_sent_bytes_total")),
+            etcd_renewals=int(sum(values(etcd, received, grpc_method="LeaseKeepAlive"))),
+            etcd_requests=int(sum(values(etcd, received))),
+            etcd_bytes=int(sum(values(etcd, "etcd_network_client_grpc_sent_bytes_total"))),
         )
 
 

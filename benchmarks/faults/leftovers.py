@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from auricle_testing.replicas import replicas
-from auricle_testing.scraping import totals
+from auricle_testing.scraping import scraped, values
 from benchmarks.faults.graph import Graph
 
 # The default of a lease is 30 s; nothing else is held for longer without sessions.
@@ -35,15 +35,13 @@ def _held_now(graph: Graph) -> list[str]:
     for component, names in _HELD.items():
         for port in replicas(graph.server, component):
             try:
-                amounts = totals(f"http://127.0.0.1:{port}", *names)
+                samples = scraped(f"http://127.0.0.1:{port}", seconds=10.0)
             except httpx.HTTPError as error:
                 found.append(f"{component} at {port} does not answer: {type(error).__name__}")
                 continue
-            found += [
-                f"{component}: {name} {amount:g}"
-                for name, amount in zip(names, amounts, strict=True)
-                if amount > 0
-            ]
+            for name in names:
+                if (amount := sum(values(samples, name))) > 0:
+                    found.append(f"{component}: {name} {amount:g}")
     return found
 
 

@@ -28,7 +28,7 @@ import soundfile
 
 from auricle.audio.pcm import Int16, to_int16
 from auricle_testing import recordings
-from auricle_testing.scraping import total
+from auricle_testing.scraping import scraped, values
 from auricle_testing.server import READY_SECONDS, ROOT, Server, free_port, serving
 from benchmarks.frontdoor.probes import health, live_lag
 from benchmarks.harness import Benchmark, Run, main
@@ -120,7 +120,8 @@ async def _sent(process: asyncio.subprocess.Process, began: float) -> float:
 async def _left(url: str) -> int:
     """Return the recordings still in progress seconds after their uploads were cancelled."""
     for _ in range(100):
-        left = await asyncio.to_thread(total, url, "auricle_frontend_recordings")
+        samples = await asyncio.to_thread(scraped, url, 10.0)
+        (left,) = values(samples, "auricle_frontend_recordings")
         if left == 0:
             return 0
         await asyncio.sleep(0.1)

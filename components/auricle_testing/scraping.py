@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-_SECONDS = 60.0
+
+def parsed(text: str) -> list[Sample]:
+    """Return all samples of Prometheus' text format."""
+    return [one for family in text_string_to_metric_families(text) for one in family.samples]
 
 
-def totals(url: str, *names: str, **labels: str) -> list[float]:
-    """Return the sums of these metrics' samples with these labels, all from one scrape.
+def scraped(url: str, seconds: float = 60.0) -> list[Sample]:
+    """Return all samples of a process. Raises httpx.HTTPError without an answer in `seconds`."""
+    return parsed(httpx.get(f"{url}/metrics", timeout=seconds).raise_for_status().text)
 
-    The sum of a metric without such samples is 0. Raises httpx.HTTPError without an answer.
-    """
-    text = httpx.get(f"{url}/metrics", timeout=_SECONDS).raise_for_status().text
-    found = dict.fromkeys(names, 0.0)
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name in found and labels.items() <= sample.labels.items():
-                found[sample.name] += sample.value
-    return list(found.values())
+
+def values(samples: Iterable[Sample], name: str, **labels: str) -> list[float]:
+    """Return the values of a metric's samples with these labels."""
+    return [
+        one.value for one in samples if one.name == name and labels.items() <= one.labels.items()
+    ]
 
 
 def total(url: str, name: str, **labels: str) -> float:
-    """Return one metric as `totals` does."""
-    return totals(url, name, **labels)[0]
+    """Return the sum of a metric's samples with these labels. Raises as `scraped` does."""
+    return sum(values(scraped(url), name, **labels))

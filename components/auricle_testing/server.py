@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from auricle_testing.scraping import totals
+from auricle_testing.scraping import scraped, values
 
 ROOT = Path(__file__).parents[2]
 READY_SECONDS = 300.0
@@ -96,7 +96,8 @@ class Server:
     def metrics(self, component: str, *names: str, **labels: str) -> list[float]:
         """Several metrics from one scrape, each as `metric` returns it."""
         port = self.system_ports.get(component)
-        return totals(f"http://127.0.0.1:{port}" if port else self.url, *names, **labels)
+        found = scraped(f"http://127.0.0.1:{port}" if port else self.url)
+        return [sum(values(found, name, **labels)) for name in names]
 
     def processes(self) -> list[psutil.Process]:
         """The launcher and all of its descendants."""

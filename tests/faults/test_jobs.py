@@ -14,6 +14,7 @@ import pytest
 from auricle.client import Client, Transcript
 from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
+from tests.faults.recordings import IN_WORK
 
 pytestmark = pytest.mark.end_to_end
 NAMES = ("hello", "market", "station", "kitchen")
@@ -23,7 +24,7 @@ DONE_SECONDS = 300.0
 
 def in_work(frontend: Server) -> bool:
     """Whether a frontend transcribes a recording."""
-    return frontend.metric("Frontend", "auricle_frontend_recordings") > 0
+    return frontend.metric("Frontend", IN_WORK) > 0
 
 
 def listed(frontend: Server) -> list[str]:

@@ -21,7 +21,7 @@ import yaml
 from auricle.client import SyncClient
 from auricle.frontend.transport.access.keys import new_key
 from auricle_testing import recordings
-from auricle_testing.scraping import total
+from auricle_testing.scraping import scraped, values
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
 
 pytestmark = pytest.mark.end_to_end
@@ -79,7 +79,8 @@ class Jobs:
 
 def in_work(url: str) -> float:
     """The number of recordings that a frontend transcribes."""
-    return total(url, "auricle_frontend_recordings")
+    (number,) = values(scraped(url), "auricle_frontend_recordings")
+    return number
 
 
 @pytest.fixture(scope="module")

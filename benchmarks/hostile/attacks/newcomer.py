@@ -18,6 +18,7 @@ import websockets
 
 from auricle.frontend.transport.grpc.frames import PREFACE, FrameKind
 from auricle_testing import http2
+from auricle_testing.scraping import parsed, values
 from benchmarks.hostile.attackers.wire import (
     ANSWER_SECONDS,
     AttackerFailed,
@@ -204,8 +205,7 @@ async def metric(target: Target, name: str) -> float:
     """The sum of a metric of the frontend."""
     async with _client(ANSWER_SECONDS) as client:
         text = (await client.get(f"{target.url}/metrics")).text
-    lines = (line for line in text.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return sum(values(parsed(text), name))
 
 
 def _main() -> None:
