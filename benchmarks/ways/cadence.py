@@ -24,7 +24,12 @@ from auricle.audio.pcm import to_float
 from auricle.audio.voice_activity import VoiceActivitySequence
 from auricle.config.settings import FrontendSettings, ProcessorSettings
 from auricle.frontend.recordings.parts import RecordingPart
-from auricle.processor.session.stability import CommitRules, Stability, Tokens, stable_text
+from auricle.processor.session.stability import (
+    CommitRules,
+    Stability,
+    Tokens,
+    stable_text,
+)
 from benchmarks.harness import Benchmark, Run, main
 from benchmarks.markdown import replace_between, table
 from benchmarks.prepared import ROOT, corpus
@@ -140,7 +145,7 @@ class Sums:
     errors: list[Errors] = field(default_factory=list)
 
     def add(self, hearing: Hearing, chunk: int, rules: CommitRules, held: int) -> None:
-        """Add one segment, of whose partial texts the last `held` words are not shown."""
+        """Add one segment, with the setting `held_words`."""
         steps, written = hearing.steps(chunk, rules)
         final, end = steps[-1].text, steps[-1].offset / SAMPLE_RATE
         spoken_words = hearing.segment.words
@@ -149,7 +154,10 @@ class Sums:
         self.tokens += written
         self.encoded += sum(encoded_seconds(step.offset) for step in steps)
         before = steps[:-1]
-        partials = [stable_text(s.text, s.committed, held, "English") for s in before]
+        partials = [
+            stable_text(s.text, s.committed, held, "English", early=rules.early(number))
+            for number, s in enumerate(before, 1)
+        ]
         times = [s.offset / SAMPLE_RATE for s in before]
         shown = committed_at(list(zip(times, partials, strict=True)), final, end)
         kept = committed_at([(s.offset / SAMPLE_RATE, s.committed) for s in before], final, end)

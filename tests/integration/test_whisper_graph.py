@@ -108,8 +108,10 @@ def graph(
     path = tmp_path_factory.mktemp("several") / MODEL
     stock = answers_that_end(random_whisper(path, seed=3), path)
     prompt = PromptFormat(open_checkpoint(path))
-    engine = f"--PdWorker.engine={request.param}"
-    with serving(f"--Common.model={path}", FULL, engine, config=CONFIG) as server:
+    engine = [f"--PdWorker.engine={request.param}"]
+    if request.param == "ctranslate2":
+        engine.append("--PdWorker.compute_type=float32")
+    with serving(f"--Common.model={path}", FULL, *engine, config=CONFIG) as server:
         yield Whisper(server, path, prompt, stock)
 
 

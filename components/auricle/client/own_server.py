@@ -58,8 +58,9 @@ async def own_server(
     """Run a graph with `overrides`, as for `auricle serve`, and stop it at the end.
 
     Port 0 selects a free one. Without `config` the model is the one for ordinary speech if it was
-    pulled, otherwise the bundled one. If vLLM is not installed, PD workers run transformers'
-    engine. The console shows both choices. Raises AuricleError if it does not become ready.
+    pulled, otherwise the bundled one. If the engine of the configuration is not installed, PD
+    workers run another one. The console shows both choices. Raises AuricleError if it does not
+    become ready.
     """
     from auricle.launcher.serve import serve
 
@@ -67,10 +68,11 @@ async def own_server(
     supervisors: list[Supervisor] = []
     if config is None:
         config = _config(Console(quiet=True) if quiet else console)
-    if find_spec("vllm") is None:
-        overrides = ("--PdWorker.engine=transformers", *overrides)
+    configured, engine = _engines(config)
+    if engine != configured:
+        overrides = (f"--PdWorker.engine={engine}", *overrides)
         if not quiet:
-            console.print("vLLM is not installed: PD workers run transformers' engine.")
+            console.print(f"{configured} is not installed: PD workers run {engine} instead.")
     running = asyncio.create_task(
         serve(
             graph,
@@ -93,6 +95,15 @@ async def own_server(
         for supervisor in supervisors:
             supervisor.stop()
         await running
+
+
+def _engines(config: Path) -> tuple[str, str]:
+    """Return the engine of a configuration, and the one to run: the best that is installed."""
+    from auricle.launcher.config import load_config
+
+    configured = load_config(config).get("PdWorker", {}).get("engine", "vllm")
+    candidates = (configured, "vllm")
+    return configured, next((one for one in candidates if find_spec(one)), "transformers")
 
 
 def _config(console: Console) -> Path:

@@ -105,6 +105,10 @@ class DeviceSettings(PassSettings):
         return self.gpu_memory_share / self.processes_per_device
 
 
+# Engines that take a share of a GPU's memory, and what is left of it for the KV cache.
+SHARING_GPUS = ("vllm", "sglang")
+
+
 def without_drafts(async_scheduling: bool, draft_tokens: int) -> None:
     """Raise ValueError for async scheduling with drafts, which depend on the previous pass."""
     if async_scheduling and draft_tokens:
@@ -118,8 +122,7 @@ def only_of_vllm(engine: EngineName, settings: DeviceSettings) -> None:
     """Raise ValueError if a setting of vLLM is set for another `engine`."""
     if engine == "vllm":
         return
-    # SGLang, like vLLM, takes the rest of its share for the KV cache.
-    shares = () if engine == "sglang" else ("gpu_memory_share",)
+    shares = () if engine in SHARING_GPUS else ("gpu_memory_share",)
     for name in (*PassSettings.model_fields, *shares):
         if (value := getattr(settings, name)) != DeviceSettings.model_fields[name].default:
             raise ValueError(

@@ -91,7 +91,8 @@ class ProcessorSettings(CommonSettings):
     held_words: int = Field(
         0,
         ge=0,
-        description="last words of a partial text that are not sent yet, because they change most",
+        description="last words of a partial text that are not sent yet, because they change most; "
+        "if set, a segment's first decodes, which commit nothing (unfixed_chunks), send no text",
     )
     max_tokens_per_second: float = Field(
         8.0, gt=0, description="limit of a decode's output tokens, per second of audio"

@@ -151,9 +151,9 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
         "environment of its own, ctranslate2 runs Whisper on a CPU",
     )
     compute_type: ComputeType = Field(
-        "float32",
-        description="data type of weights and products of engine ctranslate2; int8 is faster, "
-        "and gives a few other words",
+        "int8",
+        description="data type of weights and products of engine ctranslate2; float32 is slower, "
+        "and gives the words of the other engines",
     )
     limit_reuse: bool = Field(
         True, description="cache only the KV of finished windows, as no decode reuses the rest"
@@ -172,7 +172,7 @@ class PdWorkerSettings(LandingOptions, DecoderSettings):
                 f"dtype is {self.dtype}, but engine ctranslate2 reads float32 embeddings: set "
                 "dtype to float32, and compute_type for the weights"
             )
-        if self.engine != "ctranslate2" and self.compute_type != "float32":
+        if self.engine != "ctranslate2" and "compute_type" in self.model_fields_set:
             raise ValueError(
                 f"compute_type is {self.compute_type}, a setting of ctranslate2, but engine is "
                 f"{self.engine}: unset one of them"

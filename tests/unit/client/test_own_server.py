@@ -60,7 +60,7 @@ async def test_without_vllm_workers_run_the_other_engine_unless_one_is_named(
     started: list[Started], monkeypatch: pytest.MonkeyPatch, named: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(module, "find_spec", lambda _name: None)
-    assert "vLLM is not installed" in await told(*named)
+    assert "vllm is not installed: PD workers run transformers" in await told(*named)
     assert await told(*named, quiet=True) == ""
     for server in started:
         chosen = [one for one in server.overrides if one.startswith("--PdWorker.engine=")]

@@ -123,7 +123,7 @@ class SessionRules:
     At most `max_buffered_samples` are buffered before a push must wait. An answer has at most
     `max_tokens_per_second` tokens per second of audio, but at least `min_new_tokens` are
     allowed. The last `context_characters` of a final text are context of the next segment.
-    The last `held_words` of a partial text are not sent.
+    The last `held_words` of a partial text are not sent; see `stable_text`.
     With `loop_guard`, answers that repeat themselves or meet their limit are dropped.
     """
 

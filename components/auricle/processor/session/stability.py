@@ -30,6 +30,10 @@ class CommitRules:
     settled_samples: int
     unfixed_decodes: int
 
+    def early(self, decodes: int) -> bool:
+        """Return whether a segment's decode number `decodes`, from 1, commits nothing."""
+        return decodes < self.unfixed_decodes
+
 
 @dataclass(frozen=True)
 class Stability:
@@ -68,7 +72,7 @@ class Stability:
             same += 1
         established = self.established[:same] + (offset,) * (len(tokens) - same)
         committed = self.committed
-        if self.decodes + 1 >= rules.unfixed_decodes:
+        if not rules.early(self.decodes + 1):
             settled = sum(offset - since >= rules.settled_samples for since in established)
             keep = max(
                 len(committed),
@@ -81,17 +85,18 @@ class Stability:
         return Stability(tokens, committed, established, self.decodes + 1)
 
 
-def stable_text(text: str, committed: str, held: int, language: str) -> str:
+def stable_text(text: str, committed: str, held: int, language: str, *, early: bool = False) -> str:
     """Return `text` without its last `held` words, but with `committed`, its beginning.
 
-    One word at least is left, so that the first text does not come later. This is hold-n of Liu
-    et al., Low-Latency Sequence-to-Sequence Speech Recognition and Translation by Partial
-    Hypothesis Selection (2020), for displays only: the decoder keeps all words.
+    This is hold-n of Liu et al., Low-Latency Sequence-to-Sequence Speech Recognition and
+    Translation by Partial Hypothesis Selection (2020), for displays only: the decoder keeps all
+    words. With held words, nothing more than `committed` is left of an `early` text, which a
+    segment's first decodes give: most of Whisper's changes are in the text of its first second.
     """
     if not held:
         return text
-    words = [piece.text for piece in pieces(text, language)]
-    kept = "".join(words[: max(len(words) - held, 1)]).rstrip()
+    words = [] if early else [piece.text for piece in pieces(text, language)]
+    kept = "".join(words[:-held]).rstrip()
     return kept if len(kept) > len(committed) else committed
 
 

@@ -301,7 +301,9 @@ class SessionStateMachine:
         segment = self.segment
         _, committed = self._prompt.answer(segment.stability.committed, self._language)
         language, text = self._prompt.answer(segment.stability.tokens, self._language)
-        text = stable_text(text, committed, self._rules.held_words, language)
+        rules = self._rules
+        early = rules.commit.early(segment.stability.decodes)
+        text = stable_text(text, committed, rules.held_words, language, early=early)
         return SegmentPartial(
             segment=segment.number,
             committed=committed,

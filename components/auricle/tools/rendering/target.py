@@ -17,6 +17,7 @@ from auricle.checkpoints.download.store import find, is_name
 from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.geometry import kv_values_per_token
 from auricle.config.common import PoolLimits
+from auricle.config.devices import SHARING_GPUS
 from auricle.config.kubernetes import KubernetesSettings
 from auricle.config.settings import CommonSettings, PlannerSettings
 from auricle.config.workers import DecoderSettings
@@ -201,6 +202,13 @@ def on_gpu(settings: Mapping[str, CommonSettings]) -> bool:
     return getattr(settings["EncodeWorker"], "device", "cpu") != "cpu"
 
 
+def _with_own_gpu(own: dict[str, Any]) -> None:
+    """Remove settings of an engine that do not fit a pod, which has a GPU of its own or none."""
+    own.pop("processes_per_device", None)
+    if own.get("engine", "vllm") not in SHARING_GPUS:
+        own.pop("gpu_memory_share", None)
+
+
 def read_target(graph: str, config: Path, overrides: Iterable[str] = ()) -> Target:
     """Read the settings of a graph for a cluster, with the overrides `--Component.key=value`.
 
@@ -224,9 +232,8 @@ def read_target(graph: str, config: Path, overrides: Iterable[str] = ()) -> Targ
     for own in adapted.values():
         if own.get("dtype") == "auto":
             own["dtype"] = _DTYPE_OF_ANY_NODE
-    # A pod has a GPU of its own.
-    for engine in ENGINES:
-        adapted.get(engine, {}).pop("processes_per_device", None)
+    for name in ENGINES:
+        _with_own_gpu(adapted.get(name, {}))
     settings = all_settings(names, adapted, str(config))
     _check(settings, str(config))
     unknown = {one.partition(":")[0] for one in cluster.resources} - settings.keys()

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auricle.processor.session.stability import CommitRules, Stability, resumed, stable_text
+from auricle.processor.session.stability import (
+    CommitRules,
+    Stability,
+    resumed,
+    stable_text,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -96,8 +101,8 @@ def test_committed_is_always_a_prefix_of_what_comes_next(
         ("had he married a more", "", "English", "had he married"),
         ("had he married a more", "had he married a", "English", "had he married a"),
         ("had he married a more", "had he", "English", "had he married"),
-        ("had, he.", "", "English", "had,"),  # one word is shown in any case
-        ("had", "", "English", "had"),
+        ("had, he.", "", "English", ""),
+        ("had he married", "", "English", "had"),
         ("…", "", "English", ""),
         ("今天天气", "", "Chinese", "今天"),
         ("", "", "English", ""),
@@ -107,6 +112,14 @@ def test_the_last_two_words_are_held_back_until_more_are_heard(
     text: str, committed: str, language: str, shown: str
 ) -> None:
     assert stable_text(text, committed, 2, language) == shown
+
+
+def test_no_word_of_a_first_text_is_shown_if_words_are_held_back() -> None:
+    rules = CommitRules(5, 2, 1000, unfixed_decodes=3)
+    assert [rules.early(decodes) for decodes in (1, 2, 3, 9)] == [True, True, False, False]
+    assert stable_text("had he married", "", 1, "English", early=True) == ""
+    assert stable_text("had he married", "had", 1, "English", early=True) == "had"
+    assert stable_text("had he married", "", 0, "English", early=True) == "had he married"
 
 
 def test_all_words_are_shown_if_none_are_held_back() -> None:

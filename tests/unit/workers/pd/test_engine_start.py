@@ -113,7 +113,7 @@ def test_what_ctranslate2_lacks_is_refused() -> None:
     with pytest.raises(ValidationError, match="dtype is bfloat16, but engine ctranslate2 reads"):
         pd(engine="ctranslate2", dtype="bfloat16")
     with pytest.raises(ValidationError, match="compute_type is int8, a setting of ctranslate2"):
-        pd(compute_type="int8")
+        pd(engine="vllm", compute_type="int8")
     demo = open_checkpoint(ROOT / "models/demo")
     with pytest.raises(SettingsError, match=r"runs Whisper, but .* has Qwen3-ASR: set engine to"):
         CTranslate2Kind().check_memory(pd(engine="ctranslate2"), demo)
