@@ -7,13 +7,20 @@ VENV := .venv
 BENCH_VENV := .venv-bench
 AGENTS_VENV := .venv-agents
 PEERS_VENV := .venv-peers
+DYNAMO_VENV := .venv-dynamo
 CHROMIUM := components/auricle_testing/chromium/node_modules
 BIN := $(VENV)/bin
 GRAPH ?= graphs.e_pd:Frontend
 CONFIG ?= configs/whisper.yaml
 DEMO ?= $(shell test -t 0 || echo --once)
 # TARGET=light is an environment without vLLM, and TARGET=sglang-cpu or sglang-gpu one with SGLang instead.
-OVERRIDES ?= $(if $(filter light,$(TARGET)),--PdWorker.engine=transformers)$(if $(filter sglang-%,$(TARGET)),--PdWorker.engine=sglang --TranslateWorker.engine=sglang)
+# Whisper runs in CTranslate2, which the environments for GPUs lack.
+WHISPER := $(filter configs/whisper.yaml,$(CONFIG))
+ENGINE_gpu := $(if $(WHISPER),--PdWorker.engine=vllm)
+ENGINE_light := $(if $(WHISPER),,--PdWorker.engine=transformers)
+ENGINE_sglang-gpu := --PdWorker.engine=sglang --TranslateWorker.engine=sglang
+ENGINE_sglang-cpu := $(if $(WHISPER),,$(ENGINE_sglang-gpu))
+OVERRIDES ?= $(ENGINE_$(TARGET))
 # Languages of the bundled model that `make train-demo` trains; models/training/languages has them.
 LANGS ?= en
 # Who speaks to it besides espeak-ng's set of voices: all of models/training/sources that speak these, or SOURCES.
@@ -23,11 +30,12 @@ COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-many
 # SGLang's wheels need a newer C library (glibc 2.34).
 COMPILE_SGLANG := $(subst manylinux_2_28,manylinux_2_34,$(COMPILE))
 
-.PHONY: setup setup-dev weights bench-env peers-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-sglang test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev weights bench-env peers-env dynamo-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-sglang test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
 peers-env: $(PEERS_VENV)/.installed
+dynamo-env: $(DYNAMO_VENV)/.installed
 
 setup: $(VENV)/.installed-$(TARGET)
 setup-dev: $(VENV)/.installed-dev
@@ -57,6 +65,11 @@ $(BENCH_VENV)/.installed: requirements/bench.txt requirements/torch-pypi.txt
 # faster-whisper and the servers that the benchmarks of ordinary speech compare with.
 $(PEERS_VENV)/.installed: requirements/peers.txt requirements/torch-pypi.txt
 	$(INSTALL) $(PEERS_VENV) requirements/peers.txt
+	touch $@
+
+# Dynamo's own worker and frontend, with the vLLM that its release needs.
+$(DYNAMO_VENV)/.installed: requirements/dynamo.txt requirements/torch-pypi.txt
+	$(INSTALL) $(DYNAMO_VENV) requirements/dynamo.txt
 	touch $@
 
 # Agent frameworks and other clients, whose packages the tests use as they are.
@@ -225,9 +238,10 @@ lock:
 	$(COMPILE) --override requirements/overrides-bench.txt requirements/bench.in -o requirements/bench.txt
 	$(COMPILE) requirements/agents.in -o requirements/agents.txt
 	$(COMPILE) --override requirements/overrides-peers.txt requirements/peers.in -o requirements/peers.txt
+	$(COMPILE) --override requirements/overrides-dynamo.txt requirements/dynamo.in -o requirements/dynamo.txt
 	$(COMPILE) requirements/torch-pypi.in -o build/torch-pypi.txt
 	$(COMPILE) --no-deps --constraint build/torch-pypi.txt requirements/torch-pypi.in -o requirements/torch-pypi.txt
-	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt requirements/peers.txt
+	sed -i 's/^torch==2.13.0$$/torch==2.13.0+cpu/' requirements/cpu.txt requirements/light.txt requirements/sglang-cpu.txt requirements/bench.txt requirements/peers.txt requirements/dynamo.txt
 
 # Every import of a lock file's environment: which need a driver, which are broken. Then the names
 # that its vLLM has moved.
@@ -242,4 +256,4 @@ image-check:
 	$(if $(PYTHON),$(PYTHON),$(error $(NO_PYTHON))) deploy/docker/check.py $(TARGET) --storage $(IMAGES)
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) $(PEERS_VENV) build
+	rm -rf $(VENV) $(BENCH_VENV) $(PEERS_VENV) $(DYNAMO_VENV) build

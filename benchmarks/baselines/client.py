@@ -131,26 +131,27 @@ def listening(
     *,
     health: str | None = "/health",
     health_port: int | None = None,
+    health_text: str = "",
 ) -> Iterator[psutil.Process]:
     """Start a server of another project, yield it when it is ready, and end it afterwards.
 
-    Ready is an answer to GET `health`, or without it that the port takes connections. `health_port`
-    is for servers that answer on another port. Raises RuntimeError if the server ends first or
-    takes too long.
+    Ready is an answer to GET `health` that has `health_text`, or without `health` that the port
+    takes connections. `health_port` is for servers that answer on another port. Raises RuntimeError
+    if the server ends first or takes too long.
     """
     with log.open("w") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=output
         )
         try:
-            _wait_until_ready(process, log, health_port or port, health)
+            _wait_until_ready(process, log, health_port or port, health, health_text)
             yield psutil.Process(process.pid)
         finally:
             end(process)
 
 
 def _wait_until_ready(
-    process: subprocess.Popen[Any], log: Path, port: int, health: str | None
+    process: subprocess.Popen[Any], log: Path, port: int, health: str | None, text: str
 ) -> None:
     deadline = time.monotonic() + _READY_SECONDS
     while time.monotonic() < deadline:
@@ -160,7 +161,8 @@ def _wait_until_ready(
             if health is None:
                 socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
                 return
-            if httpx.get(f"http://127.0.0.1:{port}{health}", timeout=5.0).status_code == 200:
+            answer = httpx.get(f"http://127.0.0.1:{port}{health}", timeout=5.0)
+            if answer.status_code == 200 and text in answer.text:
                 return
         time.sleep(0.5)
     raise RuntimeError(f"the server did not become ready; see {log}")

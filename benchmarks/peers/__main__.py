@@ -9,9 +9,10 @@
 until a server leaves the objective, then audio without words. Each measurement is a line of
 FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
 figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
-downloaded from the package index. Needs `make peers-env`, and for vLLM and the demo models
-`make bench-env`. Five hours on two cores for all, with loads of 180 s and 30 s of
-each kind of audio without words; `--seconds` and `--wordless` change these.
+downloaded from the package index. Needs `make peers-env`, for vLLM and the demo models
+`make bench-env`, and for Dynamo's worker `make dynamo-env`. Five hours on two cores for all, with
+loads of 180 s and 30 s of each kind of audio without words; `--seconds` and `--wordless` change
+these.
 `--quick` takes a quarter of an hour with tiny.en, and `--smoke` runs auricle alone, with random
 weights.
 """

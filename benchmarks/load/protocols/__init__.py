@@ -36,6 +36,7 @@ _MODULES = {
     "stream": "stream",
     "realtime": "realtime",
     "vllm-realtime": "vllm_realtime",
+    "dynamo-realtime": "dynamo_realtime",
     "transcriptions": "transcriptions",
     "whisperlivekit": "whisperlivekit",
     "whisper-live": "whisper_live",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Callable
 
 import soxr
 
@@ -22,8 +23,11 @@ _RATE = 24_000  # the protocol's rate
 _PREFIX = "conversation.item.input_audio_transcription."
 
 
-async def run(target: Target, record: Record) -> None:
-    """One session; the last turn is committed when the audio ends."""
+async def run(target: Target, record: Record, shown: Callable[[str], str] = str) -> None:
+    """One session; the last turn is committed when the audio ends.
+
+    `shown` returns what a user would see of the text of a turn so far.
+    """
     async with connected(f"{target.url}/v1/realtime?intent=transcription") as socket:
         first = await receive(socket, OPEN_SECONDS)
         if first["type"] == "error":
@@ -41,7 +45,7 @@ async def run(target: Target, record: Record) -> None:
         }
         await socket.send(json.dumps({"type": "session.update", "session": session}))
         resampler = soxr.ResampleStream(SAMPLE_RATE, _RATE, 1, dtype="float32")
-        heard = _Heard(record)
+        heard = _Heard(record, shown)
 
         async def append(pcm: Int16, last: bool = False) -> None:
             resampled = to_int16(resampler.resample_chunk(to_float(pcm), last=last))
@@ -62,8 +66,9 @@ async def run(target: Target, record: Record) -> None:
 class _Heard:
     """Joins the deltas of a turn."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, shown: Callable[[str], str]) -> None:
         self._record = record
+        self._shown = shown
         self._committed = ""
 
     def hear(self, message: Message, now: float) -> bool:
@@ -79,14 +84,15 @@ class _Heard:
         elif kind == "auricle.transcription.partial":
             self._event(now, message["partial"])
         elif kind == f"{_PREFIX}completed":
-            text = message["transcript"]
+            text = self._shown(message["transcript"])
             self._record.events.append(TextEvent(now, 0, text, "", True, None))
             self._record.text, self._record.finished_at = text, now
             return True
         return False
 
     def _event(self, now: float, partial: str) -> None:
-        self._record.events.append(TextEvent(now, 0, self._committed, partial, False, None))
+        shown = self._shown(self._committed)
+        self._record.events.append(TextEvent(now, 0, shown, partial, False, None))
 
 
 def _fail(error: Message) -> None:

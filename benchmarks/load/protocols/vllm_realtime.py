@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 
 from auricle.audio.pcm import Int16
@@ -16,6 +17,8 @@ from benchmarks.load.protocols.socket import OPEN_SECONDS, Message, connected, c
 from benchmarks.load.record import Failed, Record, TextEvent
 
 _MARKS = ("language English<asr_text>", "language English", "<asr_text>", "language None")
+# The beginning of a mark. A word has a space before it, or is the first after a mark.
+_BEGUN = re.compile(r"(?<![\s>])language$")
 
 
 async def run(target: Target, record: Record) -> None:
@@ -54,6 +57,7 @@ async def run(target: Target, record: Record) -> None:
 
 def plain(text: str) -> str:
     """Return the text without the model's marks, which stock vLLM includes, one set per 5 s."""
+    text = _BEGUN.sub("", text)
     for mark in _MARKS:
         text = text.replace(mark, " ")
     return " ".join(text.split())
