@@ -189,7 +189,7 @@ def test_the_marks_of_vllm_are_no_words(said: str, shown: str) -> None:
 
 def test_the_packages_are_those_of_the_lock() -> None:
     for name, peer in servers.PEERS.items():
-        if name != "asr-concurrent-stream":  # its package is no part of an environment
+        if name != "asr-concurrent-stream":  # it is unpacked elsewhere
             environment = peer.python.parents[1].name.removeprefix(".venv-")
             lock = (ROOT / f"requirements/{environment}.txt").read_text()
             assert f"{peer.package}==" in lock, name

@@ -26,7 +26,7 @@ _PREFIX = "conversation.item.input_audio_transcription."
 async def run(target: Target, record: Record, shown: Callable[[str], str] = str) -> None:
     """One session; the last turn is committed when the audio ends.
 
-    `shown` returns what a user would see of the text of a turn so far.
+    `shown` returns the part of a turn's text that a user would see.
     """
     async with connected(f"{target.url}/v1/realtime?intent=transcription") as socket:
         first = await receive(socket, OPEN_SECONDS)
