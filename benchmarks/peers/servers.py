@@ -120,11 +120,11 @@ def _simul_streaming(weights: Weights, port: int) -> list[str]:
 
 def _qwen3_streaming(weights: Weights, port: int) -> list[str]:
     """Its defaults, as documented. Its causal mode needs an encoder that was trained for it."""
-    model = f"--model_dir={_with_rope(weights)}"
+    model = f"--model_dir={with_rope(weights)}"
     return _whisperlivekit(port, "--backend=qwen3-streaming", model)
 
 
-def _with_rope(weights: Weights) -> Path:
+def with_rope(weights: Weights) -> Path:
     """Return the weights with a configuration that Qwen's own code can read.
 
     It needs `rope_scaling`, which Qwen's checkpoints have. Its rotation has three positions for

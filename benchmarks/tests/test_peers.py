@@ -167,7 +167,7 @@ def test_qwens_own_code_finds_the_kind_of_rotation(
 ) -> None:
     """It reads this without a check, and models/demo has none."""
     monkeypatch.setattr(servers, "WORK", tmp_path)
-    written = servers._with_rope(servers.weights("demo")) / "config.json"
+    written = servers.with_rope(servers.weights("demo")) / "config.json"
     config = json.loads(written.read_text())["thinker_config"]["text_config"]
     assert config["rope_scaling"] == {"rope_type": "default"}
 

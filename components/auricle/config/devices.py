@@ -105,7 +105,7 @@ class DeviceSettings(PassSettings):
         return self.gpu_memory_share / self.processes_per_device
 
 
-# Engines that take a share of a GPU's memory, and what is left of it for the KV cache.
+# Engines that take a share of a GPU's memory. The KV cache gets the rest of it.
 SHARING_GPUS = ("vllm", "sglang")
 
 
