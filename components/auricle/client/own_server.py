@@ -102,8 +102,8 @@ def _engines(config: Path) -> tuple[str, str]:
     from auricle.launcher.config import load_config
 
     configured = load_config(config).get("PdWorker", {}).get("engine", "vllm")
-    candidates = (configured, "vllm")
-    return configured, next((one for one in candidates if find_spec(one)), "transformers")
+    installed = (one for one in (configured, "vllm") if find_spec(one) is not None)
+    return configured, next(installed, "transformers")
 
 
 def _config(console: Console) -> Path:
