@@ -79,7 +79,7 @@ class WhisperDecoderModel:
         spec.config.suppress_ids_begin = [*spec.config.lang_ids, self.control.text]
         try:
             spec.validate()
-            spec.optimize()
+            spec.optimize(compute_type)  # less to write, and to load
             with tempfile.TemporaryDirectory(prefix="auricle-ctranslate2-") as folder:
                 spec.save(folder)
                 self._model = ctranslate2.models.Whisper(
