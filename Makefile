@@ -30,7 +30,7 @@ COMPILE := uv pip compile -q --python-version 3.11 --python-platform x86_64-many
 # SGLang's wheels need a newer C library (glibc 2.34).
 COMPILE_SGLANG := $(subst manylinux_2_28,manylinux_2_34,$(COMPILE))
 
-.PHONY: setup setup-dev weights bench-env peers-env dynamo-env agents-env chromium-env bench-smoke hostile-quick faults-quick gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-sglang test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
+.PHONY: setup setup-dev weights bench-env peers-env dynamo-env agents-env chromium-env bench-smoke hostile-quick faults-quick faults-whisper gpu-quick histories demo demo-translate bench serve test test-deployments test-graph test-sglang test-again test-unit lint site audit interfaces train-demo evaluate-demo train-aligner evaluate-aligner train-translate evaluate-translate lock imports image-check clean
 
 bench-env: $(BENCH_VENV)/.installed
 agents-env: $(AGENTS_VENV)/.installed
@@ -96,6 +96,12 @@ hostile-quick: setup-dev
 # Some thirty-five faults under live sessions, about five minutes: no word lost, none said twice.
 faults-quick: setup-dev
 	$(BIN)/python -m benchmarks.faults --quick --out build/faults-quick.jsonl
+
+# Deaths of each kind with Whisper in CTranslate2 and ordinary speech, about three minutes.
+faults-whisper: setup-dev weights
+	$(BIN)/python -m benchmarks.faults --config configs/whisper.yaml --audio examples/flight.flac --only \
+		kill-encode-worker kill-pd-worker kill-processor nixl-pd-worker fail-pd-worker scribble-landed \
+		--out build/faults-whisper.jsonl
 
 # A hundred thousand generated sessions through deaths, hand-overs and repeated messages, about two
 # minutes; `make test` has five thousand of them.

@@ -21,12 +21,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 from auricle.config.devices import EngineName
+from auricle.launcher.config import load_config, settings_for
+from auricle_testing.replicas import ENGINE_PROCESSES
 from benchmarks.faults import leftovers
 from benchmarks.faults.disk import mountable, temporary
 from benchmarks.faults.figures import Row, figures
 from benchmarks.faults.graph import Graph, running
-from benchmarks.faults.kinds import DISK, KINDS
-from benchmarks.faults.plan import CONFIG, ENGINE, LANES, Fault, planned
+from benchmarks.faults.kinds import DISK, KINDS, PD
+from benchmarks.faults.plan import CONFIG, LANES, Fault, planned
 from benchmarks.faults.run import Run
 from benchmarks.harness import (
     Journal,
@@ -53,7 +55,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="number of faults; by default as planned")
     parser.add_argument("--lanes", type=int, default=LANES, help="concurrent sessions")
     parser.add_argument("--config", default=CONFIG, help="settings of the graph")
-    parser.add_argument("--engine", choices=get_args(EngineName), default=ENGINE)
+    parser.add_argument(
+        "--engine", choices=get_args(EngineName), help="by default as in the settings"
+    )
     parser.add_argument("--audio", metavar="FILE", nargs="+", default=[], help="recordings")
     parser.add_argument("--resume", action="store_true", help="continue FILE")
     chosen = parser.parse_args()
@@ -65,6 +69,12 @@ def main() -> None:
     if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
         print(f"{len(left_out)} faults of the disk are left out: only root can mount one to fill")
         plan = [fault for fault in plan if fault not in left_out]
+    engine = _engine(chosen.config, chosen.engine)
+    if engine not in ENGINE_PROCESSES and (left_out := [f for f in plan if f.of.of_engine]):
+        print(f"{len(left_out)} faults of engines' processes are left out: {engine} has none")
+        plan = [fault for fault in plan if fault not in left_out]
+    if not plan:
+        parser.error("no fault is left")
     journal = Journal(chosen.out)
     if chosen.resume:
         try:
@@ -80,6 +90,12 @@ def main() -> None:
     measured = figures(journal.rows())
     show(measured)
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
+
+
+def _engine(config: str, chosen: EngineName | None) -> EngineName:
+    overrides = [f"--PdWorker.engine={chosen}"] if chosen else []
+    engine: EngineName = settings_for(PD, load_config(Path(config), overrides), config).engine
+    return engine
 
 
 def _done(journal: Journal, arguments: dict[str, Any]) -> set[int]:

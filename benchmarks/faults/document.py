@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.faults.figures import Row, figures, recoveries
 from benchmarks.faults.kinds import CONTROL, KINDS, Kind
-from benchmarks.faults.plan import CONFIG, ENGINE, LANES
+from benchmarks.faults.plan import CONFIG, LANES
 from benchmarks.markdown import figure_table, heading, table
 from benchmarks.registry import ENTRIES
 
@@ -93,8 +93,8 @@ def _command(arguments: Row) -> str:
     said += [f"--lanes {arguments['lanes']}"] if arguments["lanes"] != LANES else []
     config = arguments.get("config", CONFIG)
     said += [f"--config {config}"] if config != CONFIG else []
-    engine = arguments.get("engine", ENGINE)
-    said += [f"--engine {engine}"] if engine != ENGINE else []
+    engine = arguments.get("engine")
+    said += [f"--engine {engine}"] if engine else []
     audio = arguments.get("audio", [])
     said += [f"--audio {' '.join(audio)}"] if audio else []
     return " ".join(said)

@@ -84,8 +84,8 @@ class Graph:
 
 
 @contextlib.contextmanager
-def running(folder: Path, config: str, engine: EngineName) -> Iterator[Graph]:
-    """Start the graph with the settings in `config` and this engine.
+def running(folder: Path, config: str, engine: EngineName | None) -> Iterator[Graph]:
+    """Start the graph with the settings in `config`, with another engine if one is given.
 
     Fails if a process or a discovery record of it is left when it has ended. All files of it lie
     below `folder`.
@@ -102,7 +102,7 @@ def running(folder: Path, config: str, engine: EngineName) -> Iterator[Graph]:
         with serving(
             *(f"--{name}.replicas={count}" for name, count in _REPLICAS.items()),
             f"--Common.nats_server={nats.address}",
-            f"--PdWorker.engine={engine}",
+            *([f"--PdWorker.engine={engine}"] if engine else []),
             "--Common.load_report_seconds=0.5",
             "--Common.liveness_seconds=8",
             "--Frontend.drain_seconds=20",

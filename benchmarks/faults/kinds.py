@@ -50,6 +50,11 @@ class Kind:
         """Whether other sessions use the target as well."""
         return self.target not in (CLIENT, NOTHING)
 
+    @property
+    def of_engine(self) -> bool:
+        """Whether it needs an engine with a process of its own."""
+        return self.action in ("kill_engine", "freeze_engine")
+
 
 def _of_processes() -> list[Kind]:
     return [

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from auricle.config.devices import EngineName
 from benchmarks.faults.kinds import CONTROL, KINDS, REQUEST_PLANE, Kind
 
 CONFIG = "configs/demo.yaml"
-ENGINE: EngineName = "vllm"
 LANES = 2  # sessions at a time, by default
 # Between a tenth and eight tenths of the audio, so that there is text before and after.
 _EARLIEST, _LATEST = 0.1, 0.8

@@ -319,6 +319,7 @@ SHORT = (
         600,
         ("python -m benchmarks.faults --out build/faults.jsonl [--quick]",),
     ),
+    Short("make faults-whisper", 1200, ("make faults-whisper",)),
     Short(
         "benchmarks.faults --quick --engine sglang --only kill-engine --count 1 "
         "--out {out}/faults-sglang.jsonl",

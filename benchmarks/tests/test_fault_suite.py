@@ -1,17 +1,35 @@
-"""The fault suite's plan follows from its seed, and its figures follow from its rows. No I/O."""
+"""The fault suite's figures follow from its rows, and its hooks name methods that exist."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import math
+from pathlib import Path
 
 import pytest
 
 from auricle_testing.transcripts import Compared, compared, events_compared, on_the_bus
 from benchmarks.faults.figures import Row, figures, recovery_seconds
 from benchmarks.faults.kinds import CONTROL
+from benchmarks.faults.site.sitecustomize import ENCODER, ENGINES, NIXL
 
 pytestmark = pytest.mark.unit
 SAID = "seven boats wait in the harbour"
+
+
+# ── hooks ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("module", "name", "method"), [NIXL, ENCODER, *ENGINES])
+def test_the_methods_that_a_fault_replaces_exist(module: str, name: str, method: str) -> None:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    body = ast.parse(Path(spec.origin).read_text()).body
+    (owner,) = [one for one in body if isinstance(one, ast.ClassDef) and one.name == name]
+    defined = ast.FunctionDef | ast.AsyncFunctionDef
+    assert method in {one.name for one in owner.body if isinstance(one, defined)}
 
 
 # ── comparison ──────────────────────────────────────────────────────────────

@@ -17,15 +17,15 @@ _USED = {
     "PdWorker": "auricle_pd_worker_decodes_total",
     "Processor": "auricle_processor_sessions",
 }
-# In the titles of the processes of vLLM and SGLang.
-_ENGINES = ("EngineCore", "SGLang")
+# By engine with a process of its own: a part of the process's title.
+ENGINE_PROCESSES = {"vllm": "EngineCore", "sglang": "SGLang"}
 
 
 def is_engine(process: psutil.Process) -> bool:
     """Whether it is the process of an engine. False if it has just ended."""
     with contextlib.suppress(psutil.Error):
         title = " ".join([process.name(), *process.cmdline()])
-        return any(name in title for name in _ENGINES)
+        return any(name in title for name in ENGINE_PROCESSES.values())
     return False
 
 

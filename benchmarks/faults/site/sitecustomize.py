@@ -14,11 +14,15 @@ import time
 from types import FrameType
 from typing import Any
 
-_ENGINES = {
-    "vllm": "VllmEngine",
-    "sglang": "SglangEngine",
-    "transformers": "TransformersEngine",
-}
+# Classes whose methods fail after an action, and the methods.
+NIXL = ("auricle.embeddings.nixl", "NixlEndpoint", "_poll_notices")
+ENCODER = ("auricle.workers.encode.encoder", "AudioEncoder", "attend")
+ENGINES = (
+    ("auricle.workers.pd.vllm.engine", "VllmEngine", "generate"),
+    ("auricle.workers.pd.sglang.engine", "SglangEngine", "generate"),
+    # Of transformers and CTranslate2.
+    ("auricle.workers.pd.threaded", "ThreadedEngine", "generate"),
+)
 _FOLDER = os.environ.get("AURICLE_FAULTS", "")
 
 
@@ -43,7 +47,8 @@ def _break_nixl() -> None:
     def poll(*_: Any) -> None:
         raise RuntimeError("the fault suite has broken it")
 
-    sys.modules["auricle.embeddings.nixl"].NixlEndpoint._poll_transfers = poll
+    for owner, method in _loaded(NIXL):
+        setattr(owner, method, poll)
 
 
 def _fail_jobs() -> None:
@@ -57,11 +62,20 @@ def _fail_jobs() -> None:
             "the fault suite has broken the engine"
         )
 
-    if (encoder := sys.modules.get("auricle.workers.encode.windowed")) is not None:
-        encoder.WindowedEncoder.attend = encoder.WindowedEncoder.convolve = encode
-    for kind, name in _ENGINES.items():
-        if (engine := sys.modules.get(f"auricle.workers.pd.{kind}.engine")) is not None:
-            getattr(engine, name).generate = generate
+    for base, method in _loaded(ENCODER):
+        for owner in base.__subclasses__():
+            setattr(owner, method, encode)
+    for owner, method in _loaded(*ENGINES):
+        setattr(owner, method, generate)
+
+
+def _loaded(*targets: tuple[str, str, str]) -> list[tuple[Any, str]]:
+    """Return the classes that this process has imported, with their methods."""
+    return [
+        (getattr(sys.modules[module], name), method)
+        for module, name, method in targets
+        if module in sys.modules
+    ]
 
 
 if _FOLDER:
