@@ -28,7 +28,7 @@ from benchmarks.hostile.figures import Campaign, details, figures
 from benchmarks.hostile.graph import Footprint, Graph, Log, footprint, running
 from benchmarks.hostile.inputs import make, parse_id
 from benchmarks.hostile.strategies.values import MODEL_VARIABLE
-from benchmarks.hostile.trial import Job, Row, attacked_with_witness
+from benchmarks.hostile.trial import Job, Row, attacked_with_witness, prepare_attackers
 from benchmarks.hostile.witness import alone, speech
 
 _NAMES = (*AREAS, *ATTACKS)
@@ -37,7 +37,7 @@ _MUST_BE_0 = (
     *("witness_errors", "attackers_failed"),
 )
 _WARM_PACKETS, _SETTLE_SECONDS = 60, 45.0
-_WITNESSES_AT_ONCE = 8
+_WITNESSES_AT_ONCE = 4  # more are refused, or get other words, and run again
 _MOST_SHOWN = 4_000
 
 
@@ -124,6 +124,7 @@ class _Hostile:
 
 async def _warm_up(graph: Graph, seed: int) -> None:
     """Use every entry once, so that permanent state exists before the first measurement."""
+    await asyncio.to_thread(prepare_attackers)
     url, key = graph.server.url, graph.keys["witness"]
     spoken = [list(islice(speech(seed * 1_000 + 900 + n), _WARM_PACKETS)) for n in range(3)]
     await asyncio.gather(*(alone(url, key, packets) for packets in spoken))
@@ -134,20 +135,23 @@ async def _warm_up(graph: Graph, seed: int) -> None:
 async def _references(graph: Graph, found: Campaign) -> None:
     """The text of each witness without an attack.
 
-    Several of about one length run at a time. Those whose text differs or that the server refused
+    Several run at a time, the longest first. Those whose text differs or that the server refused
     run again, alone.
     """
     rows = [row for row in found.rows if row.account.packets]
-    rows.sort(key=lambda row: len(row.account.packets))
+    rows.sort(key=lambda row: len(row.account.packets), reverse=True)
     url, key = graph.server.url, graph.keys["witness"]
-    for at in range(0, len(rows), _WITNESSES_AT_ONCE):
-        some = rows[at : at + _WITNESSES_AT_ONCE]
-        again = await asyncio.gather(*(alone(url, key, row.account.packets) for row in some))
-        for row, account in zip(some, again, strict=True):
-            row.reference = account
-    for row in rows:
-        if row.changed or (row.reference is not None and row.reference.error):
+    places = asyncio.Semaphore(_WITNESSES_AT_ONCE)
+
+    async def said_again(row: Row) -> None:
+        async with places:
             row.reference = await alone(url, key, row.account.packets)
+
+    await asyncio.gather(*map(said_again, rows))
+    again = [row for row in rows if row.changed or (row.reference and row.reference.error)]
+    note(f"{len(again)} of {len(rows)} witnesses once more, alone")
+    for row in again:
+        row.reference = await alone(url, key, row.account.packets)
 
 
 async def _settled(graph: Graph, before: Footprint) -> Footprint:

@@ -176,6 +176,18 @@ async def attacked_with_witness(
     return row
 
 
+def prepare_attackers() -> None:
+    """Let a server import this module and fork the attackers: the imports take seconds.
+
+    Blocks until it has done so.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    first = context.Process(target=int)
+    first.start()
+    first.join()
+
+
 def _cpu_seconds(process: psutil.Process) -> float:
     with contextlib.suppress(psutil.NoSuchProcess):
         times = process.cpu_times()
@@ -194,7 +206,7 @@ async def _watch_memory(process: psutil.Process, row: Row) -> None:
 
 async def _run(job: Job, target: Target, row: Row) -> None:
     """Run the attacker's process, and put its result into the row."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
     ours, theirs = context.Pipe(duplex=False)
     last: Any = context.Array("c", 80)
     process = context.Process(target=child, args=(theirs, last, job, target), daemon=True)
