@@ -133,13 +133,14 @@ bench: setup-dev
 serve: setup $(if $(filter configs/whisper.yaml,$(CONFIG)),weights)
 	$(BIN)/auricle serve $(GRAPH) -f $(CONFIG) $(OVERRIDES)
 
-# Three processes for two cores, as tests of a graph wait more than they compute; two graphs at a
-# time (tests/distribution.py). Without Node the page is not tested in a browser.
+# Four processes for two cores, as tests of a graph wait more than they compute; two or three graphs
+# at a time (tests/distribution.py). Without Node the page is not tested in a browser.
 test: setup-dev $(if $(shell command -v npm),chromium-env)
-	$(BIN)/pytest -n 3 -m "not deployment"
+	$(BIN)/pytest -n 4 -m "not deployment"
 
 # Pools that grow and shrink, and what stands beside the default deployment: other models and engines,
-# the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks.
+# the pools beside the path, the planner, etcd and NATS, Dynamo's own frontend, agent frameworks; long
+# scenarios. Nearly all tests have a graph, so that three processes keep two cores busy.
 test-deployments: setup-dev agents-env $(if $(shell command -v npm),chromium-env)
 	$(BIN)/pytest -n 3 -m deployment tests/faults tests/graph tests/hosts tests/integration
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.distribution import ByGraph
+from tests.distribution import ByGraph, graphs_at_a_time
 
 # Collecting the tests imports a million permanent objects; searching them for garbage takes a
 # quarter of the time.
@@ -32,7 +32,7 @@ CATEGORIES = {"unit", "integration", "end_to_end"}
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGraph:
     """How `pytest -n` distributes tests."""
-    return ByGraph(config, log)
+    return ByGraph(config, log, graphs_at_a_time(config.option.numprocesses))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

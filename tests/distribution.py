@@ -1,20 +1,22 @@
 """Distribution of the tests over pytest's processes.
 
-Tests of a graph wait more than they compute, so there is one process more than cores. However, at
-most two graphs with file discovery run at a time: each takes about 30 of the 128 inotify instances
-that Linux grants a user by default.
+Tests of a graph wait more than they compute, so there are more processes than cores. However, only
+some graphs with file discovery run at a time (`graphs_at_a_time`).
 """
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-GRAPHS_AT_A_TIME = 2
+# A graph takes about 30 inotify instances, with several frontends more. Linux grants a user 128 by
+# default, which is enough for two graphs.
+_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+_FOR_THREE_GRAPHS = 256
 # In each other folder, all tests share a graph.
 FOLDERS_WITHOUT_GRAPH = {"unit", "integration", "tests"}
 # Modules in those folders that start graphs of their own.
@@ -38,8 +40,9 @@ class ByGraph(LoadScopeScheduling):
     many and short, so that all processes end at about the same time.
     """
 
-    def __init__(self, config: pytest.Config, log: Any) -> None:
+    def __init__(self, config: pytest.Config, log: Any, graphs: int) -> None:
         super().__init__(config, log)
+        self._most_graphs = graphs
         # Keep the order of names: the module with the most tests is not the slowest.
         config.option.loadscopereorder = False
 
@@ -66,7 +69,7 @@ class ByGraph(LoadScopeScheduling):
         """The next module for the process; None if all remaining ones need one graph too many."""
         others = [self._graphs(other) for other in self.nodes if other is not node]
         own, taken = self._graphs(node), set[str]().union(*others)
-        may_start = sum(map(bool, others)) < GRAPHS_AT_A_TIME
+        may_start = sum(map(bool, others)) < self._most_graphs
         left: dict[str | None, list[str]] = {None: []}
         for module in self.workqueue:
             left.setdefault(graph_of(module), []).append(module)
@@ -84,6 +87,14 @@ class ByGraph(LoadScopeScheduling):
         assigned = self.assigned_work[node].items()
         pending = (module for module, done in assigned if not all(done.values()))
         return {graph for module in pending if (graph := graph_of(module)) is not None}
+
+
+def graphs_at_a_time(processes: int) -> int:
+    """Return the number of graphs with file discovery that may run at a time.
+
+    With three processes, one is left to tests without a graph.
+    """
+    return 3 if processes > 3 and int(_INSTANCES.read_text()) >= _FOR_THREE_GRAPHS else 2
 
 
 def graph_of(module: str) -> str | None:

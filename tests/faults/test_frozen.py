@@ -73,6 +73,7 @@ async def test_a_session_leaves_a_processor_that_is_frozen(
     await eventually(lambda: not victim.is_running(), seconds=60)
 
 
+@pytest.mark.deployment
 @of_an_engines_process
 async def test_a_session_outlives_its_engine(disturbed: Server, undisturbed: str) -> None:
     """Only the engine is killed, as by the OOM killer; its PD worker reports that and ends."""

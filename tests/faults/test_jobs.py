@@ -16,7 +16,7 @@ from auricle_testing import recordings
 from auricle_testing.server import ANSWER_SECONDS, Server, eventually, frontend_beside
 from tests.faults.recordings import IN_WORK
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 NAMES = ("hello", "market", "station", "kitchen")
 ROUNDS = 3  # jobs of each recording
 DONE_SECONDS = 300.0

@@ -18,7 +18,7 @@ from auricle_testing.server import ANSWER_SECONDS, READY_SECONDS, Server, eventu
 from auricle_testing.transcripts import heard
 from tests.faults.sessions import check_words, spoken
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, pytest.mark.deployment]
 TOLD = "no pd_worker of this server is running; try again"
 LIVE = ("/v1/audio/stream", "/v1/realtime", "/v1/listen?encoding=linear16&sample_rate=16000")
 

@@ -224,6 +224,7 @@ def test_without_a_folder_the_setting_is_named(server: Server, short: bytes) -> 
 # ── frontends that go ───────────────────────────────────────────────────────
 
 
+@pytest.mark.deployment
 async def test_a_killed_frontend_loses_and_doubles_no_job(
     server: Server, tmp_path: Path, short: bytes, long: bytes
 ) -> None:
@@ -260,6 +261,7 @@ def unlocked(folder: Path) -> Iterator[None]:
         db.rollback()
 
 
+@pytest.mark.deployment
 async def test_the_other_frontend_of_a_folder_takes_over(
     server: Server, tmp_path: Path, long: bytes
 ) -> None:
@@ -287,6 +289,7 @@ async def test_the_other_frontend_of_a_folder_takes_over(
     assert len([*(tmp_path / "jobs" / "answers").iterdir()]) == 1
 
 
+@pytest.mark.deployment
 async def test_a_frontend_that_stops_returns_its_job(
     server: Server, tmp_path: Path, long: bytes
 ) -> None:

@@ -92,6 +92,7 @@ async def decode(engine: VllmEngine, slab: HostSlab, prompt: PromptFormat, name:
     )  # fmt: skip
 
 
+@pytest.mark.deployment
 async def test_memory_that_runs_out_while_vllm_loads_is_one_sentence(
     faulty: Any, slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ async def test_memory_that_runs_out_while_vllm_loads_is_one_sentence(
     )
 
 
+@pytest.mark.deployment
 async def test_an_engine_whose_device_fails_for_good_ends_at_once(
     faulty: Any, slab: HostSlab, prompt: PromptFormat, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,11 @@ from auricle_testing.checkpoints.translators import random_translator
 from auricle_testing.scraping import total
 from auricle_testing.server import ROOT, free_port, leaving_nothing
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.deployment,
+    pytest.mark.asyncio(loop_scope="module"),
+]
 NO_SGLANG = pytest.mark.skipif(find_spec("sglang") is None, reason="sglang is not installed")
 START_SECONDS = 300.0
 TEXT = "good morning, the market opens at seven and there are ten red apples on the table"

@@ -1,4 +1,4 @@
-"""The distribution of tests starts few graphs, and runs at most two at a time."""
+"""The distribution of tests starts few graphs, and limits those that run at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from xdist.remote import Producer
 
 from auricle_testing.server import ROOT
 from tests.distribution import (
-    GRAPHS_AT_A_TIME,
     GRAPHS_OF_THEIR_OWN,
     GRAPHS_ON_ETCD,
     ByGraph,
@@ -66,14 +65,16 @@ class Process:
 class Run:
     """A run of all `tests`; `chance` decides which process finishes next."""
 
-    def __init__(self, tests: Sequence[str], processes: int, chance: random.Random) -> None:
+    def __init__(
+        self, tests: Sequence[str], processes: int, graphs: int, chance: random.Random
+    ) -> None:
         self.processes = [Process() for _ in range(processes)]
         self.most_graphs = 0
         self._tests = tests
         config = SimpleNamespace(
             option=SimpleNamespace(loadscopereorder=True), getvalue=lambda _: ["popen"] * processes
         )
-        self._scheduling = ByGraph(cast(Any, config), Producer("test", enabled=False))
+        self._scheduling = ByGraph(cast(Any, config), Producer("test", enabled=False), graphs)
         for process in self.processes:
             self._scheduling.add_node(cast(Any, process))
         for process in self.processes:
@@ -110,15 +111,18 @@ def collected(modules: Sequence[str]) -> list[str]:
 
 
 @given(
-    st.lists(st.sampled_from(MODULES), min_size=1).map(collected), st.integers(1, 5), st.randoms()
+    st.lists(st.sampled_from(MODULES), min_size=1).map(collected),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.randoms(),
 )
-def test_every_test_is_run_once_and_two_graphs_at_a_time(
-    tests: list[str], processes: int, chance: random.Random
+def test_every_test_is_run_once_and_few_graphs_at_a_time(
+    tests: list[str], processes: int, graphs: int, chance: random.Random
 ) -> None:
-    run = Run(tests, processes, chance)
+    run = Run(tests, processes, graphs, chance)
     ran = [module for process in run.processes for module in process.ran]
     assert sorted(ran) == sorted(test.split("::")[0] for test in tests)
-    assert run.most_graphs <= GRAPHS_AT_A_TIME
+    assert run.most_graphs <= graphs
     starts = [graph for process in run.processes for graph in process.starts]
     # Only the graph whose tests leave it unchanged may run in a second process.
     assert sorted(starts) in (sorted({*starts}), sorted([*{*starts}, "tests/graph"]))
@@ -128,7 +132,7 @@ def test_every_test_is_run_once_and_two_graphs_at_a_time(
 def test_the_third_process_does_meanwhile_what_needs_no_graph() -> None:
     tests = collected(MODULES * 5)
     for seed in range(20):
-        first, second, third = Run(tests, 3, random.Random(seed)).processes
+        first, second, third = Run(tests, 3, 2, random.Random(seed)).processes
         assert (first.starts[0], second.starts[0]) == ("tests/faults", "tests/graph")
         assert set(third.starts) <= {"tests/graph"}
         assert graph_of(third.ran[0]) is None
@@ -136,7 +140,7 @@ def test_the_third_process_does_meanwhile_what_needs_no_graph() -> None:
 
 def test_who_would_be_idle_takes_a_part_of_the_modules_that_share_a_graph() -> None:
     tests = collected([module for module in MODULES if "tests/graph/" in module] * 5)
-    first, second, third = Run(tests, 3, random.Random(0)).processes
+    first, second, third = Run(tests, 3, 2, random.Random(0)).processes
     assert first.starts == second.starts == ["tests/graph"]
     assert not third.ran
     assert len({*first.ran} & {*second.ran}) == 0
@@ -152,7 +156,7 @@ def test_modules_that_start_a_graph_are_known() -> None:
 
 
 def test_ci_runs_what_make_test_leaves_out() -> None:
-    recipe = r'^([\w-]+):.*\n\t\$\(BIN\)/pytest -n 3 -m "?([\w ]+?)"?(?: tests/.*)?$'
+    recipe = r'^([\w-]+):.*\n\t\$\(BIN\)/pytest -n \d -m "?([\w ]+?)"?(?: tests/.*)?$'
     chosen = dict(re.findall(recipe, (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert chosen == {"test": "not deployment", "test-deployments": "deployment"}
     run = [line.split(" || ")[0] for line in (ROOT / ".ci/run").read_text().splitlines()]

@@ -8,7 +8,6 @@ const { found, opened, look, ended } = await started({
   url,
   folder,
   ours: /^\/(page\/.*)?$/,
-  seconds: 240,
   prefix: "annotated-",
   failures: true,
 });

@@ -5,7 +5,7 @@ import { PHONE, started } from "./setup.mjs";
 const [url, folder] = process.argv.slice(2);
 const KEY = process.env.KEY ?? "";
 const DESK = { width: 1280, height: 1700 };
-const { found, opened, look, ended } = await started({ url, folder, ours: /^\/(page|ops)(\/.*)?$/, seconds: 120, prefix: "ops-" });
+const { found, opened, look, ended } = await started({ url, folder, ours: /^\/(page|ops)(\/.*)?$/, prefix: "ops-" });
 
 const text = (page, id) => page.$eval(`#${id}`, (node) => node.textContent);
 const rows = (page, id) => page.$$eval(`#${id} tbody tr`, (all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));

@@ -12,7 +12,6 @@ const { found, opened, look, ended } = await started({
   url,
   folder,
   ours: /^\/(page\/.*)?$/,
-  seconds: 60,
   failures: true,
   args: [
     "--use-fake-ui-for-media-stream",

@@ -4,7 +4,7 @@ import { PHONE, started } from "./setup.mjs";
 
 const [url, folder] = process.argv.slice(2);
 const DESK = { width: 900, height: 640 };
-const { found, opened, look, ended } = await started({ url, folder, ours: /$^/, seconds: 60, prefix: "report-", failures: true });
+const { found, opened, look, ended } = await started({ url, folder, ours: /$^/, prefix: "report-", failures: true });
 
 const page = await opened(DESK);
 found.about = await page.$eval(".about", (line) => line.textContent);

@@ -9,7 +9,6 @@ const { found, opened, look, ended } = await started({
   url,
   folder,
   ours: /^\/(page\/.*)?$/,
-  seconds: 60,
   prefix: "scripted-",
   failures: true,
   args: ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", "--host-resolver-rules=MAP auricle.test 127.0.0.1"],

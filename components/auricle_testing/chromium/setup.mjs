@@ -5,6 +5,7 @@ import chromium from "@sparticuz/chromium";
 import puppeteer from "puppeteer-core";
 
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+const WAIT_MS = 240_000; // an upper bound, for busy machines
 export const PHONE = { width: 390, height: 844, deviceScaleFactor: 2, isMobile: true, hasTouch: true };
 
 // Returns what saves the transcript in a format, as a file in `folder`.
@@ -22,11 +23,11 @@ export async function downloadsTo(page, folder) {
   });
 }
 
-// Starts Chromium. `ours` matches the paths of the page itself, whose bytes are its weight; `seconds`
-// is how long a page may take for anything; screenshots are PREFIXNAME.png in `folder`. With `failures`
-// requests that failed count as said on the console (a stream that is left does, and need not).
+// Starts Chromium. `ours` matches the paths of the page itself, whose bytes are its weight;
+// screenshots are PREFIXNAME.png in `folder`. With `failures` requests that failed count as said on the
+// console (a stream that is left does, and need not).
 // `found` has what the console said, every request, and of each page opened its weight in bytes.
-export async function started({ url, folder, ours, seconds, prefix = "", args = [], failures = false }) {
+export async function started({ url, folder, ours, prefix = "", args = [], failures = false }) {
   const found = { console: [], requests: [], violations: [], overflow: [], weights: [] };
   const browser = await puppeteer.launch({
     executablePath: await chromium.executablePath(),
@@ -42,7 +43,7 @@ export async function started({ url, folder, ours, seconds, prefix = "", args = 
       await page.setRequestInterception(true);
       page.on("request", answer);
     }
-    page.setDefaultTimeout(1000 * seconds);
+    page.setDefaultTimeout(WAIT_MS);
     if (!answer) page.on("console", (message) => found.console.push(message.text()));
     page.on("pageerror", (error) => found.console.push(String(error)));
     // A player leaves parts of its recording, whose address is a blob's, unread.

@@ -2,7 +2,7 @@
 import { started } from "./setup.mjs";
 
 const [url, folder, word] = process.argv.slice(2);
-const { found, opened, ended } = await started({ url, folder, ours: /$^/, seconds: 60, prefix: "site-", failures: true });
+const { found, opened, ended } = await started({ url, folder, ours: /$^/, prefix: "site-", failures: true });
 const page = await opened({ width: 1280, height: 800 });
 await page.click("input[data-md-component=search-query]");
 await page.keyboard.type(word);
