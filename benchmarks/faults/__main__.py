@@ -66,13 +66,13 @@ def main() -> None:
     names = ("seed", "count", "lanes", "config", "engine", "audio")
     arguments = {"only": only, "quick": quick} | {name: getattr(chosen, name) for name in names}
     plan = planned(chosen.seed, quick=quick, only=only, count=chosen.count, audio=chosen.audio)
-    if not mountable() and (left_out := [f for f in plan if f.of.target == DISK]):
-        print(f"{len(left_out)} faults of the disk are left out: only root can mount one to fill")
-        plan = [fault for fault in plan if fault not in left_out]
+    if not mountable():
+        disk = [fault for fault in plan if fault.of.target == DISK]
+        plan = _without(disk, plan, "of the disk", "only root can mount one to fill")
     engine = _engine(chosen.config, chosen.engine)
-    if engine not in ENGINE_PROCESSES and (left_out := [f for f in plan if f.of.of_engine]):
-        print(f"{len(left_out)} faults of engines' processes are left out: {engine} has none")
-        plan = [fault for fault in plan if fault not in left_out]
+    if engine not in ENGINE_PROCESSES:
+        of_engine = [fault for fault in plan if fault.of.of_engine]
+        plan = _without(of_engine, plan, "of engines' processes", f"{engine} has none")
     if not plan:
         parser.error("no fault is left")
     journal = Journal(chosen.out)
@@ -90,6 +90,13 @@ def main() -> None:
     measured = figures(journal.rows())
     show(measured)
     sys.exit(any(measured[name] for name in _MUST_BE_NONE))
+
+
+def _without(some: Sequence[Fault], plan: Sequence[Fault], kind: str, why: str) -> list[Fault]:
+    """Return the other faults of a plan, and print why these are left out."""
+    if some:
+        print(f"{len(some)} faults {kind} are left out: {why}")
+    return [fault for fault in plan if fault not in some]
 
 
 def _engine(config: str, chosen: EngineName | None) -> EngineName:

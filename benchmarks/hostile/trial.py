@@ -27,7 +27,7 @@ from benchmarks.hostile.graph import Graph, Log, failures
 from benchmarks.hostile.inputs import Case
 from benchmarks.hostile.witness import Account, Witness
 
-_END_SECONDS, _LIVE_SECONDS = 10.0, 0.25
+_END_SECONDS, _LIVE_SECONDS, _IMPORT_SECONDS = 10.0, 0.25, 60.0
 _NICE = 10
 _MIB, _MEMORY_SECONDS = 1 << 20, 0.1
 # Of the frontend, above what its clock can tell apart from the witness's share.
@@ -179,13 +179,13 @@ async def attacked_with_witness(
 def prepare_attackers() -> None:
     """Let a server import this module and fork the attackers: the imports take seconds.
 
-    Blocks until it has done so.
+    Blocks until it has done so, for 60 s at most.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     first = context.Process(target=int)
     first.start()
-    first.join()
+    first.join(_IMPORT_SECONDS)
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
