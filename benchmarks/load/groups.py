@@ -7,11 +7,9 @@ import json
 import subprocess
 import sys
 
-from benchmarks.before import BASE
 from benchmarks.harness import Part, Run, note
 from benchmarks.load import hop, recorded_rounds
 from benchmarks.load.capacity import CapacitySearch, Condition, Search
-from benchmarks.load.control import engine_pairs
 from benchmarks.load.control import sessions as control
 from benchmarks.load.metrics import partial_latencies
 from benchmarks.load.plan import Planner, SpeechStyle
@@ -181,8 +179,6 @@ def control_plane(run: Run) -> None:
     run.publish(json.loads(output.strip().splitlines()[-1]))
     hops = asyncio.run(hop.reads("dram", scale.hop_reads, windows=(1,)))
     run.publish({"embedding_hop_p50_ms": hops[0]["p50_ms"]})
-    invalid, found = engine_pairs.since(BASE, scale.engine_pairs, scale.engine_seconds)
-    run.publish(found, invalid)
 
 
 def recorded_files(run: Run) -> None:

@@ -35,7 +35,6 @@ class Scale:
     control_sessions: tuple[int, ...]
     control_seconds: float
     engine_seconds: float
-    engine_pairs: int
     hop_reads: int
     recorded_rounds: int
     long_files: int
@@ -59,7 +58,6 @@ FULL = Scale(
     control_sessions=(50, 25, 75, 100),
     control_seconds=25.0,
     engine_seconds=10.0,
-    engine_pairs=7,
     hop_reads=300,
     recorded_rounds=3,
     long_files=16,
@@ -77,7 +75,6 @@ QUICK = replace(
     overload_seconds=50.0,
     control_sessions=(50,),
     engine_seconds=5.0,
-    engine_pairs=5,
     recorded_rounds=2,
     long_files=8,
     long_seconds={"demo": 300.0, "10x": 120.0},
@@ -96,7 +93,6 @@ SMOKE = replace(
     control_sessions=(2,),
     control_seconds=10.0,
     engine_seconds=1.0,
-    engine_pairs=1,
     hop_reads=20,
     recorded_rounds=1,
     long_files=2,

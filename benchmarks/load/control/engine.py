@@ -1,13 +1,11 @@
 """Measures the answers per core of one PD engine process with a very small model.
 
-    python -m benchmarks.load.control.engine [--seconds 10] [--before COMMIT [--pairs 5]]
+    python -m benchmarks.load.control.engine [--seconds 10]
 
 The PD worker's engine (vLLM, its scheduler, our plug-in and connector) with a decoder of
 one narrow layer. The result is the upper bound of one engine process on any GPU. Requests have
 the shape of live sessions: a prompt of 400 tokens, whose finished windows are in the KV cache
 (some 300 tokens), a new partial window, and a draft that is right except for its end.
-
-With `--before`, the engine of an earlier commit and this one answer in turns, in one run.
 """
 
 from __future__ import annotations
@@ -17,15 +15,12 @@ import asyncio
 import itertools
 import json
 import statistics
-import sys
 import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -34,12 +29,14 @@ from auricle.checkpoints.files import open_checkpoint
 from auricle.checkpoints.prompt import PromptFormat
 from auricle.embeddings.layout import SlabLayout, tenant_mark
 from auricle.embeddings.memory import HostSlab
-
-# The module instead of its class: with `--before`, the class may have another name.
-from auricle.workers.pd.vllm import engine as vllm_engine
-from auricle.workers.pd.vllm.engine import Decoded, EngineOptions, SlotRef
+from auricle.workers.pd.vllm.engine import (
+    Decoded,
+    EngineOptions,
+    GenerateRequest,
+    SlotRef,
+    VllmEngine,
+)
 from benchmarks.checkpoints import Size, write_checkpoint
-from benchmarks.load.control.engine_pairs import compared
 
 _SIZE = Size(
     audio={
@@ -60,31 +57,12 @@ _NEW_TOKENS = 8
 _DRAFTED = 6  # of them; the rest is a new token and the end
 _IN_FLIGHT = 32
 _WARM_SECONDS = 3.0
-_ENGINE: Any = getattr(vllm_engine, "VllmEngine", None) or vllm_engine.Engine
-_REQUEST: Any = getattr(vllm_engine, "GenerateRequest", None)  # an earlier commit has none
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Answers of the engine, and the CPU of the process that calls it (`api`) and of vLLM's
-    engine process (`core`): per request, and as a share of a core (`busy`)."""
-
-    per_second: float
-    per_core_second: float
-    median_seconds: float
-    api_cpu_ms: float
-    core_cpu_ms: float
-    api_busy: float
-    core_busy: float
-    prompt_tokens: float
-    cached_tokens: float
-    steps: float
 
 
 class Bench:
     """An engine, and sessions that each decode again and again."""
 
-    def __init__(self, engine: Any, slab: HostSlab, prompt: PromptFormat) -> None:
+    def __init__(self, engine: VllmEngine, slab: HostSlab, prompt: PromptFormat) -> None:
         self._engine, self._prompt = engine, prompt
         self._head, self._tail = prompt.head(""), prompt.tail("English")
         self._partial = _PROMPT - len(self._head) - len(self._tail) - _FINISHED * _WINDOW
@@ -101,13 +79,10 @@ class Bench:
 
     def _place(self, slot: int, length: int) -> SlotRef:
         """Write a window of zeros, so that all sessions have the same content and answer."""
-        key, layout = uuid.uuid4().hex + tenant_mark("benchmark"), self._slab.layout
+        key = uuid.uuid4().hex + tenant_mark("benchmark")
         generation = next(self._generation)
-        payload = np.zeros(length * layout.row_bytes, np.uint8)
-        if hasattr(self._slab, "write"):
-            self._slab.write(slot, key, generation, payload)
-        else:  # an earlier commit's, whose headers lie before the embeddings
-            layout.write(self._slab.slot(slot), key, generation, payload)
+        payload = np.zeros(length * self._slab.layout.row_bytes, np.uint8)
+        self._slab.write(slot, key, generation, payload)
         return SlotRef(key, slot, generation, length)
 
     async def warm_up(self) -> None:
@@ -116,8 +91,11 @@ class Bench:
         self._draft = self._answer[:_DRAFTED]
         await self.measure(_WARM_SECONDS)
 
-    async def measure(self, seconds: float) -> Measured:
-        """Run a closed loop of all sessions.
+    async def measure(self, seconds: float) -> dict[str, float]:
+        """Run a closed loop of all sessions, and return the figures.
+
+        CPU is of the process that calls the engine (`api`) and of vLLM's engine process (`core`):
+        per request, and as a share of a core (`busy`).
 
         Raises RuntimeError if an answer differs from the first decode's, which had no draft.
         """
@@ -137,36 +115,33 @@ class Bench:
         if wrong := [a.tokens for a in answers if a.tokens != self._answer]:
             raise RuntimeError(f"{len(wrong)} answers such as {wrong[0]} are not {self._answer}")
         count = len(took)
-        return Measured(
-            per_second=count / wall,
-            per_core_second=count / (api + core),
-            median_seconds=statistics.median(took),
-            api_cpu_ms=1000 * api / count,
-            core_cpu_ms=1000 * core / count,
-            api_busy=api / wall,
-            core_busy=core / wall,
-            prompt_tokens=statistics.mean(a.prompt_tokens for a in answers),
-            cached_tokens=statistics.mean(a.cached_tokens for a in answers),
-            steps=statistics.mean(a.steps for a in answers),
-        )
+        return {
+            "pd_engine_requests_per_s": count / wall,
+            "pd_engine_requests_per_core_s": count / (api + core),
+            "pd_engine_request_p50_ms": 1000 * statistics.median(took),
+            "pd_engine_api_cpu_ms": 1000 * api / count,
+            "pd_engine_core_cpu_ms": 1000 * core / count,
+            "pd_engine_api_busy": api / wall,
+            "pd_engine_core_busy": core / wall,
+        }
 
     async def _decode(self, session: int) -> Decoded:
         finished = self._sessions[session]
         partial = self._place(finished[-1].slot + 1, self._partial)
-        request: dict[str, Any] = {
-            "head": self._head,
-            "windows": [*finished, partial],
-            "tail": self._tail,
-            "stop_tokens": self._prompt.stop_tokens,
-            "max_tokens": _NEW_TOKENS,
-            "priority": 1,
-            "tenant": "benchmark",
-            "draft": self._draft,
-            "reusable_windows": _FINISHED,
-        }
-        if _REQUEST is None:
-            return cast(Decoded, await self._engine.generate(partial.key, **request))
-        return cast(Decoded, await self._engine.generate(_REQUEST(partial.key, **request)))
+        return await self._engine.generate(
+            GenerateRequest(
+                partial.key,
+                head=self._head,
+                windows=[*finished, partial],
+                tail=self._tail,
+                stop_tokens=self._prompt.stop_tokens,
+                max_tokens=_NEW_TOKENS,
+                priority=1,
+                tenant="benchmark",
+                draft=self._draft,
+                reusable_windows=_FINISHED,
+            )
+        )
 
     def _cpu_seconds(self) -> tuple[float, float]:
         """Return the CPU seconds of this process and of vLLM's."""
@@ -188,7 +163,7 @@ async def started() -> AsyncIterator[Bench]:
             block_size=32, kv_cache_gib=1, gpu_memory_share=0.5, enforce_eager=True, threads=1,
             draft_tokens=8, limit_reuse=True, kv_blocks=None,
         )  # fmt: skip
-        engine = await asyncio.to_thread(_ENGINE, options, slab, prompt.audio_token)
+        engine = await asyncio.to_thread(VllmEngine, options, slab, prompt.audio_token)
         try:
             bench = Bench(engine, slab, prompt)
             await bench.warm_up()
@@ -200,25 +175,7 @@ async def started() -> AsyncIterator[Bench]:
 
 async def _once(seconds: float) -> None:
     async with started() as bench:
-        found = await bench.measure(seconds)
-    figures = {
-        "pd_engine_requests_per_s": found.per_second,
-        "pd_engine_requests_per_core_s": found.per_core_second,
-        "pd_engine_request_p50_ms": 1000 * found.median_seconds,
-        "pd_engine_api_cpu_ms": found.api_cpu_ms,
-        "pd_engine_core_cpu_ms": found.core_cpu_ms,
-        "pd_engine_api_busy": found.api_busy,
-        "pd_engine_core_busy": found.core_busy,
-    }
-    print(json.dumps(figures))
-
-
-async def _when_asked() -> None:
-    """Measure once for each line on stdin, which is the number of seconds."""
-    async with started() as bench:
-        print("ready", flush=True)
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            print(json.dumps(asdict(await bench.measure(float(line)))), flush=True)
+        print(json.dumps(await bench.measure(seconds)))
 
 
 def main() -> None:
@@ -227,18 +184,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--before", metavar="COMMIT")
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--when-asked", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.pairs < 1:
-        parser.error("--pairs must be at least 1")
-    if arguments.when_asked:
-        asyncio.run(_when_asked())
-    elif arguments.before:
-        print(json.dumps(compared(arguments.before, arguments.pairs, arguments.seconds)))
-    else:
-        asyncio.run(_once(arguments.seconds))
+    asyncio.run(_once(parser.parse_args().seconds))
 
 
 if __name__ == "__main__":
