@@ -189,6 +189,7 @@ _LIVE = {
     "final_s_p95": "p95",
     "wer": "words wrong, %",
     "offline_wer": "of whole recordings",
+    "ours_minus": "auricle's −, points",
     "revised_per_100": "revised, per 100 words",
     "cpu_per_second": "CPU, s per s",
     "peak_mib": "MiB",

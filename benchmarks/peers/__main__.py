@@ -29,7 +29,8 @@ from benchmarks import harness
 from benchmarks.harness import Benchmark, Run
 from benchmarks.load.record import Failed
 from benchmarks.peers import figures, live, plots, recordings, speech
-from benchmarks.peers.servers import DEMOS, OURS, PEERS, WHISPER, Weights, running, weights
+from benchmarks.peers.figures import OURS
+from benchmarks.peers.servers import DEMOS, PEERS, WHISPER, Weights, running, weights
 from benchmarks.real_speech.weights import checkpoint
 
 _MODELS = (*WHISPER, *DEMOS)

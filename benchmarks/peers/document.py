@@ -19,13 +19,15 @@ environment of its own, with the same weights, audio and clients.
 end, 95% have their last text within {FINAL_SECONDS:g} s of the end of their audio, and their error
 rate is not measurably more than {WER_POINTS:g} point above the same recordings' as a whole. The
 other columns are of one session at a time: 95th percentiles of times, words shown and later changed
-per 100, CPU seconds per second of audio, memory of all processes. `invented` are words for audio
+per 100, CPU seconds per second of audio, memory of all processes. `auricle's −` is auricle's rate
+of wrong words − the server's, for the sessions that ended with both. `invented` are words for audio
 without speech.
 """
 _LIVE = {
     "first_s_p95": "first text, s",
     "final_s_p95": "last text, s",
     "wer": "words wrong, %",
+    "ours_minus": "auricle's −, points",
     "revised_per_100": "revised",
     "cpu_per_second": "CPU, s per s",
     "peak_mib": "MiB",

@@ -14,6 +14,7 @@ from benchmarks.real_speech.scoring import Interval, difference, interval, point
 from benchmarks.statistics import percentile, percentile_interval
 from benchmarks.words import Errors
 
+OURS = "auricle"  # its name beside the other servers'
 FINAL_SECONDS = 1.0
 WER_POINTS = 1.0
 Row = dict[str, Any]
@@ -67,8 +68,32 @@ def live(rows: Iterable[Row]) -> list[Row]:
             groups.setdefault((row["server"], row["model"], row["sessions"]), []).append(row)
     return [
         _pooled(group, offline.get((group[0]["offline"], model), {}))
-        for (_, model, _), group in groups.items()
+        | _compared(groups.get((OURS, model, sessions), ()), () if server == OURS else group)
+        for (server, model, sessions), group in groups.items()
     ]
+
+
+def _compared(ours: Iterable[Row], theirs: Iterable[Row]) -> Row:
+    """Return auricle's points of wrong words − the other server's, for sessions that both ended.
+
+    Loads of as many sessions send the same sessions in the same order, but a server whose sessions
+    end later ends fewer of them. None without such a session.
+    """
+    mine, other = _ended(ours), _ended(theirs)
+    pairs = [(mine[name], other[name]) for name in mine if name in other]
+    if not pairs:
+        return {"ours_minus": None, "ours_minus_interval": None}
+    a, b = ([pair[side] for pair in pairs] for side in (0, 1))
+    return {"ours_minus": points(a) - points(b), "ours_minus_interval": difference(a, b)}
+
+
+def _ended(group: Iterable[Row]) -> dict[str, Errors]:
+    """Return the word errors of the sessions that ended, by name; the first of repeated ones."""
+    found: dict[str, Errors] = {}
+    for one in (Heard(**fields) for row in group for fields in row["heard"]):
+        if one.final is not None:
+            found.setdefault(one.name, Errors(one.wrong, one.words))
+    return found
 
 
 def _offline(rows: Iterable[Row]) -> dict[tuple[str, str], dict[str, Errors]]:

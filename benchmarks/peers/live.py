@@ -11,8 +11,8 @@ from benchmarks.load.plan import Plans
 from benchmarks.load.protocols import protocol
 from benchmarks.load.trial import Load, run_trial
 from benchmarks.load.usage import measured
-from benchmarks.peers.figures import heard
-from benchmarks.peers.servers import OURS, PEERS, Serving
+from benchmarks.peers.figures import OURS, heard
+from benchmarks.peers.servers import PEERS, Serving
 from benchmarks.real_speech.scoring import scored
 
 Row = dict[str, Any]

@@ -19,7 +19,8 @@ from benchmarks.load.plan import SessionPlan
 from benchmarks.load.protocols import Target, transcriptions
 from benchmarks.load.record import Record
 from benchmarks.load.usage import measured
-from benchmarks.peers.servers import BATCH, CORES, OURS, PEERS, WHISPER, WORK, Weights, running
+from benchmarks.peers.figures import OURS
+from benchmarks.peers.servers import BATCH, CORES, PEERS, WHISPER, WORK, Weights, running
 from benchmarks.real_speech.corpus import Spoken
 from benchmarks.real_speech.peers import Process, process
 from benchmarks.real_speech.scoring import scored

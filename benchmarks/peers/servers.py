@@ -22,6 +22,7 @@ from auricle.checkpoints.download.pull import pull
 from auricle_testing.server import AS_DELIVERED, free_port, serving
 from benchmarks.baselines.client import PYTHON, VLLM_ENVIRONMENT, listening
 from benchmarks.load.protocols import Target, asr_concurrent
+from benchmarks.peers.figures import OURS
 from benchmarks.prepared import ROOT, checkpoint
 from benchmarks.real_speech.peers import PEERS_PYTHON
 from models.training.packages import from_pypi
@@ -226,7 +227,6 @@ _VLLM = VLLM_ENVIRONMENT | {"OMP_NUM_THREADS": f"{CORES}"}
 # Dynamo's processes find each other by the files of a folder.
 _DYNAMO = _VLLM | {"DYN_FILE_KV": str(WORK / "dynamo"), "DYN_TCP_RPC_HOST": "127.0.0.1"}
 _INT8 = "faster-whisper, int8, 2 threads"
-OURS = "auricle"
 PEERS: dict[str, Peer] = {
     **{
         name: Peer("whisperlivekit", WHISPER, "whisperlivekit", _INT8, command, _OFFLINE)

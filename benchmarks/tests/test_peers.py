@@ -104,6 +104,18 @@ def test_a_few_wrong_words_do_not_show_that_a_server_is_worse() -> None:
     assert found["kept"]
 
 
+def test_word_errors_are_compared_for_the_sessions_that_ended_with_both() -> None:
+    ours, theirs = live_row(figures.OURS, 1, 0.4, wrong=1), live_row("s", 1, 3.0, wrong=4)
+    for row in (ours, theirs):
+        row["heard"] = [one | {"name": f"a/{n}"} for n, one in enumerate(row["heard"])]
+    theirs["heard"] = theirs["heard"][:5]
+    ours["heard"][7:] = [one | {"wrong": 90} for one in ours["heard"][7:]]
+    own, other = figures.live([ours, theirs])
+    assert own["ours_minus"] is None
+    assert other["ours_minus"] == pytest.approx(-3.0)
+    assert other["ours_minus_interval"] == pytest.approx((-3.0, -3.0))
+
+
 def test_the_most_sessions_are_those_of_the_last_number_that_was_kept() -> None:
     rows = [
         live_row("s", 1, 0.4),
