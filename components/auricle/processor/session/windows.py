@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from threading import Lock
 from typing import Any, Protocol
 
@@ -84,6 +85,27 @@ class Window:
 def hash_of(block: npt.NDArray[np.float32]) -> bytes:
     """Return a block's hash, of its frames alone."""
     return hashlib.blake2b(np.ascontiguousarray(block).data, digest_size=CONTENT_BYTES).digest()
+
+
+class BlockHashes:
+    """The hashes of consecutive blocks of `size` frames; those of final blocks are made once."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._final: list[bytes] = []
+
+    def of(self, frames: Frames, final: int) -> list[bytes]:
+        """Return one hash for each block of `frames`, the last of which may be shorter.
+
+        Later audio cannot change the first `final` frames.
+        """
+        size = self._size
+        whole = min(final, len(frames)) // size
+        del self._final[whole:]  # a cut lies before the last decode
+        for at in range(len(self._final) * size, whole * size, size):
+            self._final.append(hash_of(frames[at : at + size]))
+        rest = range(whole * size, len(frames), size)
+        return [*self._final, *(hash_of(frames[at : at + size]) for at in rest)]
 
 
 # Windows of a segment for a causal encoder.
@@ -338,8 +360,10 @@ class SegmentAudio:
         self._source: PcmSource | FeatureSource = PcmSource(geometry.front_end, geometry.mel_bins)
         self._causal = CausalWindows(geometry, scheme)
         self._chunks = ChunkedMel(geometry.window_samples, geometry.lookahead, geometry.mel_bins)
-        self._final_hashes: list[bytes] = []
-        self._hashed_samples = 0
+        self._hashes = BlockHashes(geometry.block_frames)
+        self._chunk_hashes: list[BlockHashes] = []  # of each chunk that is computed by itself
+        self._silent: Window | None = None  # the silence after the last chunk
+        self._computed = 0
         self._turns = Lock()
 
     def encoded_by(self, geometry: Geometry, scheme: KeyScheme) -> SegmentAudio:
@@ -371,7 +395,7 @@ class SegmentAudio:
     @property
     def computed(self) -> int:
         """The number of samples at the last call of `windows`: their final frames are known."""
-        return self._hashed_samples
+        return self._computed
 
     def push(self, pcm: Int16) -> None:
         """Append 16 kHz mono samples. Raises ProtocolError in a segment of features.
@@ -416,23 +440,20 @@ class SegmentAudio:
             self._turns.release()
 
     def _windows(self, samples: int) -> tuple[Window, ...]:
+        self._computed = samples
         if self._geometry.front_end == "whisper_by_window":
             return self._whole_chunks(samples)
         if self._geometry.context_blocks:
-            self._hashed_samples = samples
             return self._causal.of(self._source.frames(samples)[0])
-        if samples < self._hashed_samples:
-            self._final_hashes = []
-        self._hashed_samples = samples
         frames, maximum = self._source.frames(samples)
         floor = _floor(maximum)
-        hashes = self._block_hashes(frames, samples)
+        hashes = self._hashes.of(frames, final_frames(samples))
         span, size = self._geometry.window_frames, self._geometry.block_frames
         windows = []
         for index, start in enumerate(range(0, len(frames), span)):
             part = frames[start : start + span]
             block_hashes = hashes[start // size : -(-(start + len(part)) // size)]
-            final = self._all_final(start + len(part), samples)
+            final = start + len(part) <= final_frames(samples)
             windows.append(
                 Window(
                     index=index,
@@ -448,29 +469,37 @@ class SegmentAudio:
 
     def _whole_chunks(self, samples: int) -> tuple[Window, ...]:
         """Return chunks whose features are computed by themselves, each a window."""
-        self._hashed_samples = samples
         windows = []
         for index, chunk in enumerate(self._chunks.until(samples, self._source.pcm)):
             if not self._geometry.embeddings(len(chunk.frames)):
                 continue  # the beginning of a chunk, of a few milliseconds
             floor, frames = _floor(chunk.maximum), self._geometry.with_silence(chunk.frames)
             partial = chunk.samples < self._geometry.window_samples
-            windows.append(self._chunk(index, frames, floor, chunk.samples, partial=partial))
+            if index == len(self._chunk_hashes):
+                self._chunk_hashes.append(BlockHashes(self._geometry.block_frames))
+            final = final_frames(chunk.samples)
+            hashes = self._chunk_hashes[index].of(frames, final)
+            windows.append(self._chunk(index, frames, floor, hashes, final, partial=partial))
             if len(frames) < self._geometry.window_frames and self._geometry.attends_to_silence:
                 windows.append(self._silence(index + 1, silence_floor(floor)))
         return tuple(windows)
 
     def _chunk(
-        self, index: int, frames: Frames, floor: float, samples: int, *, partial: bool
+        self,
+        index: int,
+        frames: Frames,
+        floor: float,
+        hashes: list[bytes],
+        final: int,
+        *,
+        partial: bool,
     ) -> Window:
-        """Return a chunk as a window; frames within its `samples` are final."""
-        blocks, hashes = [], []
-        for at in range(0, len(frames), self._geometry.block_frames):
-            part = frames[at : at + self._geometry.block_frames]
-            hashes.append(hash_of(part))
-            final = len(part) == self._geometry.block_frames
-            final = final and self._all_final(at + len(part), samples)
-            blocks.append(Block(self._key([hashes[-1]], part, floor), part, final))
+        """Return a chunk as a window; its first `final` frames are final."""
+        size, blocks = self._geometry.block_frames, []
+        for number, digest in enumerate(hashes):
+            part = frames[number * size : (number + 1) * size]
+            key = self._key([digest], part, floor)
+            blocks.append(Block(key, part, len(part) == size and (number + 1) * size <= final))
         return Window(
             index=index,
             key=self._key(hashes, frames, floor),
@@ -483,9 +512,14 @@ class SegmentAudio:
 
     def _silence(self, index: int, floor: float) -> Window:
         """Return a whole chunk of silence as a window, which all sessions of a tenant share."""
-        geometry = self._geometry
-        frames = np.full((geometry.window_frames, geometry.mel_bins), SILENT, np.float32)
-        return self._chunk(index, frames, floor, geometry.window_frames * HOP + FFT, partial=False)
+        known = self._silent
+        if known is None or (known.index, known.floor) != (index, floor):
+            geometry = self._geometry
+            length = geometry.window_frames
+            frames, hashes = _silent_frames(length, geometry.mel_bins, geometry.block_frames)
+            known = self._chunk(index, frames, floor, hashes, length, partial=False)
+            self._silent = known
+        return known
 
     def _blocks(
         self,
@@ -509,19 +543,13 @@ class SegmentAudio:
         clamps = float(frames.min()) < floor
         return self._scheme.key(hashes, len(frames), floor if clamps else None)
 
-    def _all_final(self, frames: int, samples: int) -> bool:
-        """Return whether no sample after `samples` can change the first `frames` frames."""
-        return (frames - 1) * HOP + FFT // 2 <= samples
 
-    def _block_hashes(self, frames: npt.NDArray[np.float32], samples: int) -> list[bytes]:
-        """Return one hash per 1 s block; the hashes of final blocks are computed once."""
-        size = self._geometry.block_frames
-        while (end := (len(self._final_hashes) + 1) * size) <= len(frames) and self._all_final(
-            end, samples
-        ):
-            self._final_hashes.append(hash_of(frames[end - size : end]))
-        rest = range(len(self._final_hashes) * size, len(frames), size)
-        return [*self._final_hashes, *(hash_of(frames[at : at + size]) for at in rest)]
+@cache
+def _silent_frames(length: int, bins: int, block: int) -> tuple[Frames, list[bytes]]:
+    """Return frames of digital silence, and the hashes of their blocks; do not change them."""
+    frames = np.full((length, bins), SILENT, np.float32)
+    frames.setflags(write=False)
+    return frames, BlockHashes(block).of(frames, length)
 
 
 def _floor(maximum: float) -> float:
