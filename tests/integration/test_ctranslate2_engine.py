@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import resource
+import tempfile
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -19,6 +21,7 @@ from auricle.core.errors import (
     AuricleError,
     BadRequest,
     ProcessFailed,
+    SettingsError,
     WindowsMissing,
     WorkerUnavailable,
 )
@@ -26,6 +29,7 @@ from auricle.embeddings.layout import KEY_BYTES
 from auricle.embeddings.slab import Slab
 from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.ctranslate2.engine import CTranslate2Engine
+from auricle.workers.pd.ctranslate2.model import WhisperDecoderModel
 from auricle.workers.pd.ctranslate2.options import CTranslate2Options
 from auricle.workers.pd.engine import Decoded, GenerateRequest
 from auricle.workers.pd.transformers.engine import TransformersEngine
@@ -98,6 +102,16 @@ async def plain(model: Model) -> AsyncIterator[TransformersEngine]:
     engine = await asyncio.to_thread(TransformersEngine, model.checkpoint, options, model.slab)
     yield engine
     await engine.close()
+
+
+async def test_too_little_temporary_space_is_an_error_that_names_the_folder(model: Model) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, limits[1]))
+    try:
+        with pytest.raises(SettingsError, match=f"decoder to {tempfile.gettempdir()}: File too"):
+            await asyncio.to_thread(WhisperDecoderModel, model.checkpoint, "float32", 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 class Gate:

@@ -21,7 +21,7 @@ from auricle.checkpoints.prompt import suppressed_tokens
 from auricle.checkpoints.text_model import text_weights
 from auricle.checkpoints.tokenizer import load_tokenizer
 from auricle.config.devices import ComputeType
-from auricle.core.errors import CheckpointError
+from auricle.core.errors import CheckpointError, SettingsError
 
 Floats = NDArray[np.float32]
 _QKV = ("q_proj", "k_proj", "v_proj")
@@ -66,7 +66,11 @@ class WhisperDecoderModel:
     def __init__(
         self, checkpoint: ModelCheckpoint, compute_type: ComputeType, threads: int
     ) -> None:
-        """Blocks for seconds. Raises CheckpointError if the weights do not fit the config."""
+        """Blocks for seconds.
+
+        Raises CheckpointError if the weights do not fit the config, and SettingsError if the
+        temporary files do not fit.
+        """
         self.vocab_size = checkpoint.geometry.vocab_size
         self.control = _control_tokens(checkpoint)
         self.suppressed = suppressed_tokens(
@@ -88,6 +92,11 @@ class WhisperDecoderModel:
         except ValueError as error:
             raise CheckpointError(
                 f"the weights of the text decoder do not fit its config: {error}"
+            ) from None
+        except OSError as error:
+            raise SettingsError(
+                f"cannot write the text decoder to {tempfile.gettempdir()}: {error.strerror}; "
+                "free space there, or set TMPDIR"
             ) from None
 
     def continued(
