@@ -35,9 +35,12 @@ def _scale(run: Run) -> Scale:
 
 
 def _capacity(run: Run) -> int:
-    """Return the capacity of auricle with the demo checkpoint, from this run or an earlier one."""
-    known = int(run.figures.get("capacity_ours_demo", _FIRST["demo"]["ours"]))
-    return min(known, _scale(run).most)
+    """Return the capacity of auricle with the demo checkpoint; search it unless it is known."""
+    if "capacity_ours_demo" not in run.figures:
+        subject = Subject("ours", "demo")
+        with running(subject, run.folder, *_SEARCHED) as server:
+            _search(run, subject, server)
+    return min(int(run.figures["capacity_ours_demo"]), _scale(run).most)
 
 
 def _search(run: Run, subject: Subject, server: Running) -> Search:
@@ -80,9 +83,10 @@ def _capacities(run: Run, model: str) -> tuple[float, float]:
 
 def half_and_twice(run: Run) -> None:
     """Measure auricle at half and at twice its capacity."""
+    capacity = _capacity(run)
     with running(Subject("ours", "demo"), run.folder) as server:
-        _half(run, server, max(1, _capacity(run) // 2))
-        _overload(run, server, 2 * _capacity(run))
+        _half(run, server, max(1, capacity // 2))
+        _overload(run, server, 2 * capacity)
 
 
 def _trial(server: Running, load: Load, condition: Condition, seed: int) -> Trial:
@@ -154,10 +158,11 @@ def _waterfall(
 
 def profiles(run: Run) -> None:
     """Profile the CPU of the processes at half of capacity, which adds overhead."""
+    sessions = max(1, _capacity(run) // 2)
     with running(Subject("ours", "demo"), run.folder) as server:
         live, seconds = _scale(run).live, _scale(run).profiled_seconds
         with profiled(server.process, seconds, run.folder) as files:
-            load = Load(max(1, _capacity(run) // 2), seconds + 3.0, slo=live.slo)
+            load = Load(sessions, seconds + 3.0, slo=live.slo)
             _trial(server, load, live, seed=8)
         run.details["profiles"] = {name: hottest(file.read_text()) for name, file in files.items()}
 
@@ -234,5 +239,6 @@ GROUPS: dict[str, Part] = {
     "recorded-10x": recorded_files_10x,
     "soak": soak,
 }
-# Longer than a whole quick run may take, or without a figure.
-FULL_ONLY = frozenset({"soak", "profiles"})
+# Without a figure, or too long for a quick run of 20 minutes. It searches auricle's own capacity
+# only, which other groups need.
+FULL_ONLY = frozenset({"soak", "profiles", "demo", "heavier"})
