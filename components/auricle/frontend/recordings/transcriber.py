@@ -375,7 +375,10 @@ class RecordingTranscriber:
 async def _any_of(
     following: asyncio.Task[Output] | None, running: Iterable[asyncio.Task[_Transcribed]]
 ) -> None:
-    awaited: set[asyncio.Task[Any]] = {*running, *([following] if following else [])}
+    """Wait for the next output, or for another part; parts may end before earlier ones."""
+    awaited: set[asyncio.Task[Any]] = {task for task in running if not task.done()}
+    if following is not None:
+        awaited.add(following)
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
 
 
