@@ -88,14 +88,14 @@ def hash_of(block: npt.NDArray[np.float32]) -> bytes:
 
 
 class BlockHashes:
-    """The hashes of consecutive blocks of `size` frames; those of final blocks are made once."""
+    """Hashes of consecutive blocks of `size` frames. A final block is hashed once."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._final: list[bytes] = []
 
     def of(self, frames: Frames, final: int) -> list[bytes]:
-        """Return one hash for each block of `frames`, the last of which may be shorter.
+        """Return a hash of each block. The last block may be shorter.
 
         Later audio cannot change the first `final` frames.
         """
