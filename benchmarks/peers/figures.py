@@ -14,7 +14,7 @@ from benchmarks.real_speech.scoring import Interval, difference, interval, point
 from benchmarks.statistics import percentile, percentile_interval
 from benchmarks.words import Errors
 
-OURS = "auricle"  # its name beside the other servers'
+OURS = "auricle"  # in the tables
 FINAL_SECONDS = 1.0
 WER_POINTS = 1.0
 Row = dict[str, Any]

@@ -118,7 +118,7 @@ def _ready(
 
 
 def _posted(target: Target, some: Sequence[Spoken]) -> list[str]:
-    """Upload recordings, as many at a time as there are cores."""
+    """Upload recordings, two for each core at a time, so that a server has always one to begin."""
 
     async def upload() -> list[str]:
         async with transcriptions.connection() as client:
@@ -129,7 +129,7 @@ def _posted(target: Target, some: Sequence[Spoken]) -> list[str]:
                 await transcriptions.upload(client, target, record)
                 return record.text
 
-            return await limited(CORES, some, one)
+            return await limited(2 * CORES, some, one)
 
     return asyncio.run(upload())
 
