@@ -50,7 +50,8 @@ CONFIG = "configs/whisper.yaml"
 DEADLINE_SECONDS = 240
 SPOKEN = "kitchen"
 MODEL = "whisper"
-FULL = "--Processor.padding=full"  # as transformers has it
+# As transformers has it.
+PUBLISHED = ("--Processor.padding=full", "--EncodeWorker.compute_type=float32")
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def graph(
     engine = [f"--PdWorker.engine={request.param}"]
     if request.param == "ctranslate2":
         engine.append("--PdWorker.compute_type=float32")
-    with serving(f"--Common.model={path}", FULL, *engine, config=CONFIG) as server:
+    with serving(f"--Common.model={path}", *PUBLISHED, *engine, config=CONFIG) as server:
         yield Whisper(server, path, prompt, stock)
 
 
@@ -121,7 +122,7 @@ def english(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whisper]:
     path = tmp_path_factory.mktemp("english") / MODEL
     stock = answers_that_end(random_english_whisper(path), path)
     prompt = PromptFormat(open_checkpoint(path))
-    with serving(f"--Common.model={path}", FULL, *LIGHT_ENGINE, config=CONFIG) as server:
+    with serving(f"--Common.model={path}", *PUBLISHED, *LIGHT_ENGINE, config=CONFIG) as server:
         yield Whisper(server, path, prompt, stock)
 
 

@@ -37,6 +37,11 @@ class EncoderOptions(EncoderDeviceSettings):
     cuda_graphs: bool = Field(
         True, description="on a GPU, record the encoder's passes as CUDA graphs at startup"
     )
+    compute_type: ComputeType | None = Field(
+        None,
+        description="data type of the weights and products of Whisper's encoder on a CPU; int8 "
+        "takes half to a third of the time. Default: dtype",
+    )
 
 
 class LandingOptions(BaseModel):
@@ -69,6 +74,15 @@ class EncodeWorkerSettings(EncoderOptions, CommonSettings):
 
     component: ClassVar[str] = "EncodeWorker"
     pool: ClassVar[Literal["encode_worker", "align_encode_worker"]] = "encode_worker"
+
+    @model_validator(mode="after")
+    def _computes_on_the_device(self) -> Self:
+        if self.compute_type and (self.dtype != "float32" or self.device != "cpu"):
+            raise ValueError(
+                f"compute_type is {self.compute_type}, a setting for float32 embeddings on a CPU, "
+                f"but dtype is {self.dtype} and device {self.device}: set it to null"
+            )
+        return self
 
 
 class AlignEncodeWorkerSettings(EncodeWorkerSettings):

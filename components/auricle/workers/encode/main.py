@@ -12,6 +12,7 @@ import torch
 
 from auricle.checkpoints.files import ModelCheckpoint, open_checkpoint
 from auricle.config.settings import EncodeWorkerSettings
+from auricle.core.errors import SettingsError
 from auricle.dynamo import Part, WorkerService, serve_worker
 from auricle.embeddings.layout import SlabLayout
 from auricle.embeddings.nixl import NixlEndpoint, start_endpoint
@@ -34,11 +35,16 @@ _EXPIRE_SECONDS = 1.0
 
 
 def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> AudioEncoder:
-    """Load a checkpoint's encoder. Raises CheckpointError.
+    """Load a checkpoint's encoder. Raises CheckpointError, and SettingsError if it lacks a setting.
 
     Imports the encoder of this kind alone: transformers' modules take seconds and 150 MB.
     """
     arguments = (checkpoint, settings.dtype, settings.device, settings.threads)
+    if settings.compute_type and checkpoint.architecture.encoder != "whisper":
+        raise SettingsError(
+            f"compute_type is {settings.compute_type}, a setting of Whisper's encoder, but the "
+            f"encoder of {checkpoint.path} is another one: set it to null"
+        )
     match checkpoint.architecture.encoder:
         case "windowed" if settings.cuda_graphs and settings.device.startswith("cuda"):
             from auricle.workers.encode.bucketed import BucketedEncoder, CudaGraphs
@@ -59,7 +65,7 @@ def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> 
         case "whisper":
             from auricle.workers.encode.whisper import WhisperChunkEncoder
 
-            return WhisperChunkEncoder(*arguments)
+            return WhisperChunkEncoder(*arguments, settings.compute_type or "float32")
 
 
 @dataclass(frozen=True)

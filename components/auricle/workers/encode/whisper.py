@@ -26,8 +26,10 @@ from auricle.checkpoints.whole_chunks import (
     WholeChunks,
     silence_floor,
 )
+from auricle.config.devices import ComputeType
 from auricle.core.errors import CheckpointError
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, do_nothing
+from auricle.workers.encode.int8 import quantise
 
 _CACHE_BYTES = 1 << 29  # of all cached silence
 # Clamp floors of most speech. For another level, a pass takes the time of an additional chunk.
@@ -98,13 +100,24 @@ class _Modules(nn.Module):
 
 
 class WhisperChunkEncoder(AudioEncoder):
-    def __init__(self, checkpoint: ModelCheckpoint, dtype: str, device: str, threads: int) -> None:
+    def __init__(
+        self,
+        checkpoint: ModelCheckpoint,
+        dtype: str,
+        device: str,
+        threads: int,
+        compute_type: ComputeType = "float32",
+    ) -> None:
+        """With `compute_type` int8, on a CPU, the layers' linear parts have 8 bits."""
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WhisperChunks):
             raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
         self._geometry = checkpoint.geometry
         self._encoder: Any = _Modules(checkpoint.audio_config)
         self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
+        self._one_by_one = compute_type == "int8"
+        if compute_type == "int8":
+            quantise(self._encoder.layers)
         self._heads = int(checkpoint.audio_config["encoder_attention_heads"])
         self._positions = checkpoint.geometry.window_embeddings
         # By level, least recently used first.
@@ -134,7 +147,13 @@ class WhisperChunkEncoder(AudioEncoder):
     def _computed(self, windows: Sequence[Sequence[ScaledBlock]]) -> list[torch.Tensor]:
         silence = [None if self._whole(w) else self._silence_at(w[0].floor) for w in windows]
         chunks = [self._embedded(blocks) for blocks in windows]
-        return self._run(chunks, silence, self.between_layers)[0]
+        if not self._one_by_one:
+            return self._run(chunks, silence, self.between_layers)[0]
+        # In a batch the last bits of attention differ, and with them values of 8 bits.
+        return [
+            self._run([chunk], [kept], self.between_layers)[0][0]
+            for chunk, kept in zip(chunks, silence, strict=True)
+        ]
 
     def _embedded(self, blocks: Sequence[ScaledBlock]) -> torch.Tensor:
         """Convolve a chunk and add positions; returns (positions, hidden_size)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -85,6 +85,27 @@ def test_chunks_of_a_batch_do_not_change_each_other(model: Model, cached: bool) 
     for window, found in zip(batch, together, strict=True):
         (alone,) = model.encoder.encode([window])
         torch.testing.assert_close(found, alone, atol=1e-5, rtol=0)
+
+
+@pytest.fixture(scope="module")
+def rounded(model: Model) -> Model:
+    """The same checkpoint with 8-bit weights and products."""
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1, "int8")
+    return replace(model, encoder=encoder)
+
+
+def test_with_8_bits_the_embeddings_are_close(model: Model, rounded: Model) -> None:
+    for pcm in clips():
+        own, _ = (mel(one) for one in windows(model, pcm, cached=True))
+        (exact,), (found,) = model.encoder.encode([own]), rounded.encoder.encode([own])
+        assert 1e-6 < (found - exact).norm() / exact.norm() < 0.02
+
+
+def test_with_8_bits_chunks_of_a_batch_have_the_same_embeddings_as_alone(rounded: Model) -> None:
+    batch = [mel(one) for pcm in clips() for one in windows(rounded, pcm, cached=True)]
+    together = rounded.encoder.encode(batch)
+    for window, found in zip(batch, together, strict=True):
+        assert torch.equal(found, rounded.encoder.encode([window])[0])
 
 
 def test_before_cached_silence_it_computes_the_audio_and_a_second(model: Model) -> None:
