@@ -24,8 +24,9 @@ NAMES = (
         "gpu",
         "before",
     ),
-    *("architectures", "encoder_exactness", "encoder_kinds", "encoder_work", "kv_reuse"),
-    *("live_cost", "log_mel", "footprint", "two_minutes", "tuning", "checkpoints", "heavier"),
+    *("architectures", "encoder_exactness", "encoder_int8", "encoder_kinds", "encoder_work"),
+    *("kv_reuse", "live_cost", "log_mel", "footprint", "two_minutes", "tuning"),
+    *("checkpoints", "heavier"),
     "smoke",
 )
 

@@ -58,6 +58,11 @@ SHORT = (
         ("python -m benchmarks.encoder_exactness",),
     ),
     Short(
+        "benchmarks.encoder_int8 --models whisper-tiny.en --windows 1",
+        300,
+        ("python -m benchmarks.encoder_int8",),
+    ),
+    Short(
         "benchmarks.architectures --smoke --out {out}/architectures.json",
         300,
         (
