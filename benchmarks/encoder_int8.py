@@ -35,9 +35,7 @@ WAYS = ("float32", "rows", "tensor")
 
 def encoder(checkpoint: ModelCheckpoint, way: str) -> WhisperChunkEncoder:
     """Return the encoder in one of WAYS, with its silence cached."""
-    found = WhisperChunkEncoder(
-        checkpoint, "float32", "cpu", 1, "int8" if way == "rows" else "float32"
-    )
+    found = WhisperChunkEncoder(checkpoint, "float32", "cpu", 1, int8=way == "rows")
     if way == "tensor":
         _quantise_dynamically(found._encoder.layers)
     found.prepare()

@@ -65,7 +65,7 @@ def encoder_for(checkpoint: ModelCheckpoint, settings: EncodeWorkerSettings) -> 
         case "whisper":
             from auricle.workers.encode.whisper import WhisperChunkEncoder
 
-            return WhisperChunkEncoder(*arguments, settings.compute_type or "float32")
+            return WhisperChunkEncoder(*arguments, int8=settings.compute_type == "int8")
 
 
 @dataclass(frozen=True)

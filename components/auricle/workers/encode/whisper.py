@@ -26,7 +26,6 @@ from auricle.checkpoints.whole_chunks import (
     WholeChunks,
     silence_floor,
 )
-from auricle.config.devices import ComputeType
 from auricle.core.errors import CheckpointError
 from auricle.workers.encode.encoder import AudioEncoder, MelBlock, MelWindow, do_nothing
 from auricle.workers.encode.int8 import quantise
@@ -106,17 +105,18 @@ class WhisperChunkEncoder(AudioEncoder):
         dtype: str,
         device: str,
         threads: int,
-        compute_type: ComputeType = "float32",
+        *,
+        int8: bool = False,
     ) -> None:
-        """With `compute_type` int8, on a CPU, the layers' linear parts have 8 bits."""
+        """With `int8`, on a CPU, the linear layers compute with 8 bits."""
         super().__init__(checkpoint, dtype, device, threads)
         if not isinstance(checkpoint.geometry, WhisperChunks):
             raise CheckpointError(f"{checkpoint.path} has no Whisper encoder")
         self._geometry = checkpoint.geometry
         self._encoder: Any = _Modules(checkpoint.audio_config)
         self._load(self._encoder, audio_weights(checkpoint)[0], "audio encoder")
-        self._one_by_one = compute_type == "int8"
-        if compute_type == "int8":
+        self._one_by_one = int8
+        if int8:
             quantise(self._encoder.layers)
         self._heads = int(checkpoint.audio_config["encoder_attention_heads"])
         self._positions = checkpoint.geometry.window_embeddings

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from auricle.config.settings import FrontendSettings
-from auricle.frontend.recordings import transcriber
 from auricle.frontend.recordings.decoding_process import EndOfRecording, Output
 from auricle.frontend.recordings.parts import RecordingPart
 from auricle.frontend.recordings.transcriber import (
@@ -55,14 +54,14 @@ async def test_later_parts_that_end_first_are_awaited_without_work(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     waits = 0
-    any_of = transcriber._any_of
+    wait = asyncio.wait
 
-    async def counted(*tasks: Any) -> None:
+    async def counted(*tasks: Any, **options: Any) -> Any:
         nonlocal waits
         waits += 1
-        await any_of(*tasks)
+        return await wait(*tasks, **options)
 
-    monkeypatch.setattr(transcriber, "_any_of", counted)
+    monkeypatch.setattr(asyncio, "wait", counted)
     found: list[Any] = []
     recorder = Transcriber(parts=4)
 

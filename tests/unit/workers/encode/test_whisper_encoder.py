@@ -90,7 +90,7 @@ def test_chunks_of_a_batch_do_not_change_each_other(model: Model, cached: bool) 
 @pytest.fixture(scope="module")
 def rounded(model: Model) -> Model:
     """The same checkpoint with 8-bit weights and products."""
-    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1, "int8")
+    encoder = WhisperChunkEncoder(model.checkpoint, "float32", "cpu", 1, int8=True)
     return replace(model, encoder=encoder)
 
 
