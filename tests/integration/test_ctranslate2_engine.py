@@ -208,11 +208,12 @@ async def test_requests_of_one_shape_are_one_batch_and_change_no_token_of_each_o
         model.request("market", context="peter hat"),
         model.request("market", logprobs=True),
         model.request("market", priority=2),
+        model.request("market", priority=2),  # parts of recordings are decoded alone
     ]
     gate = Gate(engine, monkeypatch)
     found = await behind(gate, engine, model, *requests, *others)
     assert [one.tokens for one in found[: len(alone)] if isinstance(one, Decoded)] == alone
-    assert gate.batches == [1, len(requests), 1, 1, 1]
+    assert gate.batches == [1, len(requests), 1, 1, 1, 1]
 
 
 async def test_an_answer_in_several_calls_is_the_same(

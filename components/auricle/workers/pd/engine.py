@@ -226,7 +226,7 @@ class TextEngineKind(KindOnDevice, Protocol):
 
 _FINALS_SHARE = 8  # one slot in eight is reserved for finals, because users wait for them
 # An engine runs the lowest number first.
-_FINAL, _PARTIAL, _BACKGROUND = 0, 1, 2
+_FINAL, _PARTIAL, BACKGROUND = 0, 1, 2
 
 
 def admit(in_use: int, slots: int, *, final: bool, background: bool) -> None:
@@ -237,5 +237,5 @@ def admit(in_use: int, slots: int, *, final: bool, background: bool) -> None:
 
 def priority(*, final: bool, background: bool) -> int:
     if background:
-        return _BACKGROUND
+        return BACKGROUND
     return _FINAL if final else _PARTIAL

@@ -19,7 +19,7 @@ from auricle.embeddings.slab import Slab
 from auricle.load.reporter import EngineState
 from auricle.workers.pd.ctranslate2.model import Continued, Floats, WhisperDecoderModel
 from auricle.workers.pd.ctranslate2.options import CTranslate2Options, capabilities
-from auricle.workers.pd.engine import Decoded, GenerateRequest, Timings
+from auricle.workers.pd.engine import BACKGROUND, Decoded, GenerateRequest, Timings
 from auricle.workers.pd.jobs import DecodeJob
 from auricle.workers.pd.threaded import CallerGone, ThreadedEngine
 
@@ -93,9 +93,12 @@ class BatchPasses:
     def joins(self, taken: Sequence[DecodeJob], job: DecodeJob) -> bool:
         """Return whether a job has the shape of those taken, and their priority.
 
-        A batch ends with the last of its answers, for which no other priority should wait.
+        A batch ends with the last of its answers, for which no other priority should wait. Parts of
+        recordings are long, so each is decoded alone: a live session waits for one at most.
         """
         request = taken[0].request
+        if request.priority == BACKGROUND:
+            return False
         rows = self._options.max_model_len if request.logprobs else 1
         return (
             (len(taken) + 1) * rows <= max(_MOST_LOGITS, rows)
