@@ -5,9 +5,9 @@
 
 The first form takes any server that speaks one of the protocols and prints the figures of
 METRICS.md. If the load was not valid, it prints the reason instead and exits with 1. The suite
-needs `make bench-env`; `--quick` takes 20 minutes, without the soak and the capacities of the
-baselines, which `--only demo heavier` measures. Speech and checkpoints are made if they are
-missing.
+needs `make bench-env`; `--quick` leaves out the soak and the capacities of the baselines, which
+`--only demo heavier` measures, and should take some 20 minutes, the sum of its groups. Speech and
+checkpoints are made if they are missing.
 """
 
 from __future__ import annotations

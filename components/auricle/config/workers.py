@@ -40,7 +40,7 @@ class EncoderOptions(EncoderDeviceSettings):
     compute_type: ComputeType | None = Field(
         None,
         description="data type of the weights and products of Whisper's encoder on a CPU; int8 "
-        "takes half to a third of the time. Default: dtype",
+        "takes about half of the time. Default: dtype",
     )
 
 

@@ -447,13 +447,14 @@ class SegmentAudio:
             return self._causal.of(self._source.frames(samples)[0])
         frames, maximum = self._source.frames(samples)
         floor = _floor(maximum)
-        hashes = self._hashes.of(frames, final_frames(samples))
+        settled = final_frames(samples)
+        hashes = self._hashes.of(frames, settled)
         span, size = self._geometry.window_frames, self._geometry.block_frames
         windows = []
         for index, start in enumerate(range(0, len(frames), span)):
             part = frames[start : start + span]
             block_hashes = hashes[start // size : -(-(start + len(part)) // size)]
-            final = start + len(part) <= final_frames(samples)
+            final = start + len(part) <= settled
             windows.append(
                 Window(
                     index=index,
