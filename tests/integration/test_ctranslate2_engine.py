@@ -31,7 +31,7 @@ from auricle.embeddings.slots import SlotRef
 from auricle.workers.pd.ctranslate2.engine import CTranslate2Engine
 from auricle.workers.pd.ctranslate2.model import WhisperDecoderModel
 from auricle.workers.pd.ctranslate2.options import CTranslate2Options
-from auricle.workers.pd.engine import Decoded, GenerateRequest
+from auricle.workers.pd.engine import BACKGROUND, Decoded, GenerateRequest
 from auricle.workers.pd.transformers.engine import TransformersEngine
 from auricle.workers.pd.transformers.options import TransformersOptions
 from auricle_testing import recordings
@@ -139,10 +139,14 @@ class Gate:
 
 
 async def behind(
-    gate: Gate, engine: CTranslate2Engine, model: Model, *requests: GenerateRequest
+    gate: Gate,
+    engine: CTranslate2Engine,
+    model: Model,
+    *requests: GenerateRequest,
+    priority: int = 0,
 ) -> list[Decoded | BaseException]:
-    """The outcomes of requests that wait for another one, and then run."""
-    first = asyncio.create_task(engine.generate(model.request("hello", priority=0)))
+    """The outcomes of requests that wait for another one of `priority`, and then run."""
+    first = asyncio.create_task(engine.generate(model.request("hello", priority=priority)))
     await gate.entered()
     tasks = [asyncio.create_task(engine.generate(request)) for request in requests]
     await asyncio.sleep(0)
@@ -207,13 +211,29 @@ async def test_requests_of_one_shape_are_one_batch_and_change_no_token_of_each_o
     others = [
         model.request("market", context="peter hat"),
         model.request("market", logprobs=True),
-        model.request("market", priority=2),
-        model.request("market", priority=2),  # parts of recordings are decoded alone
+        model.request("market", priority=BACKGROUND),
+        model.request("market", priority=BACKGROUND),  # parts of recordings, beside a live session
     ]
     gate = Gate(engine, monkeypatch)
     found = await behind(gate, engine, model, *requests, *others)
     assert [one.tokens for one in found[: len(alone)] if isinstance(one, Decoded)] == alone
     assert gate.batches == [1, len(requests), 1, 1, 1, 1]
+
+
+async def test_parts_of_recordings_are_one_batch_without_live_sessions(
+    model: Model, plain: TransformersEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await asyncio.to_thread(CTranslate2Engine, model.checkpoint, OPTIONS, model.slab)
+    parts = [model.request(name, priority=BACKGROUND) for name in recordings.NAMES]
+    expected = [(await plain.generate(part)).tokens for part in parts]
+    gate = Gate(engine, monkeypatch)
+    found = await behind(gate, engine, model, *parts, priority=BACKGROUND)
+    assert [one.tokens for one in found if isinstance(one, Decoded)] == expected
+    assert gate.batches == [1, len(parts)]
+    gate = Gate(engine, monkeypatch)
+    await behind(gate, engine, model, *parts, priority=0)
+    assert gate.batches == [1] * (1 + len(parts))
+    await engine.close()
 
 
 async def test_an_answer_in_several_calls_is_the_same(

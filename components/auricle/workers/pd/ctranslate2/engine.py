@@ -6,6 +6,7 @@ Embeddings are copied before it, so the slots of a cancelled request are free at
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from auricle.workers.pd.threaded import CallerGone, ThreadedEngine
 # each call computes its prompts again.
 _CALL_SECONDS = 6.0
 _LEAST_TOKENS = 32
+# Live sessions are expected for this long after their last request: a pause of a speaker.
+_LIVE_SECONDS = 10.0
 # Logits of a call, one row of the vocabulary a token: 200 KB with Whisper's.
 _MOST_LOGITS = 512
 
@@ -89,15 +92,17 @@ class BatchPasses:
         self._model, self._slab, self._options = model, slab, options
         self._state, self._between_steps = state, between_steps
         self._most_tokens = 2 * _LEAST_TOKENS  # of a call, until one has been measured
+        self._live_until = -math.inf
 
     def joins(self, taken: Sequence[DecodeJob], job: DecodeJob) -> bool:
         """Return whether a job has the shape of those taken, and their priority.
 
         A batch ends with the last of its answers, for which no other priority should wait. Parts of
-        recordings are long, so each is decoded alone: a live session waits for one at most.
+        recordings are long, so each is decoded alone while there are live sessions: these wait for
+        one at most.
         """
         request = taken[0].request
-        if request.priority == BACKGROUND:
+        if request.priority == BACKGROUND and time.monotonic() < self._live_until:
             return False
         rows = self._options.max_model_len if request.logprobs else 1
         return (
@@ -127,6 +132,8 @@ class BatchPasses:
         Raises WorkerUnavailable if the engine is closed.
         """
         scheduled = time.monotonic()
+        if jobs[0].request.priority != BACKGROUND:
+            self._live_until = scheduled + _LIVE_SECONDS
         running = [one for one in map(self._entered, jobs) if one is not None]
         self._state.kv_usage = len(running) / self._options.max_requests
         try:
