@@ -212,7 +212,7 @@ async def test_requests_of_one_shape_are_one_batch_and_change_no_token_of_each_o
         model.request("market", context="peter hat"),
         model.request("market", logprobs=True),
         model.request("market", priority=BACKGROUND),
-        model.request("market", priority=BACKGROUND),  # parts of recordings, beside a live session
+        model.request("market", priority=BACKGROUND),  # parts, while a session is live
     ]
     gate = Gate(engine, monkeypatch)
     found = await behind(gate, engine, model, *requests, *others)

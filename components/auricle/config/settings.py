@@ -100,6 +100,12 @@ class ProcessorSettings(CommonSettings):
     min_new_tokens: int = Field(
         16, ge=1, description="output tokens that a decode may always generate"
     )
+    min_tokens_per_second: float = Field(
+        0.0,
+        ge=0,
+        description="a final answer with fewer output tokens per second of audio ended early: its "
+        "segment is cut at a pause in the middle and decoded again",
+    )
     loop_guard: bool = Field(
         True, description="drop answers that repeat themselves or reach their token limit"
     )

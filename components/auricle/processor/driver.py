@@ -450,13 +450,13 @@ class SessionDriver:
         counted = self.session.decoded(reply.tokens, whole=reply.finish != "length")
         if counted < len(reply.tokens):
             log.warning(
-                "segment %d, %d ms: the answer repeats itself or met its limit; "
+                "segment %d, %d ms: the answer repeats itself, met its limit or ended early; "
                 "%d of %d tokens count",
                 *(decode.segment, decode.audio_ms, counted, len(reply.tokens)),
             )
         tokens = reply.tokens[:counted]
         self._annotations.decoded(decode, segment, committed, tokens, reply.logprobs)
-        if final:
+        if self.session.segment is not segment:
             if self._on_segment is not None:
                 encoder = self.recognizer.encoder
                 self._on_segment(EndedSegment(segment, decode.samples, encoder))

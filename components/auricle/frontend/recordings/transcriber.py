@@ -309,7 +309,7 @@ class RecordingTranscriber:
         before: asyncio.Task[_Transcribed] | _Transcribed,
         first: asyncio.Task[_Transcribed] | None,
     ) -> _Transcribed:
-        """Transcribe one part, as a session of one segment that follows the part `before`."""
+        """Transcribe one part, as a session that follows the part `before`."""
         last = before if isinstance(before, _Transcribed) else await asyncio.shield(before)
         language = last.language
         if first is not None and recording.language is None and self._frontend.spoken.detects:

@@ -17,8 +17,9 @@ class OpenSegment:
     """The segment that is being spoken. Offsets are in samples from the segment's start.
 
     `passed` is the offset of the last decode or skipped grid point. `ahead` is the offset up to
-    which audio has been encoded ahead of a decode. `trusts_context`: the client's context is part
-    of its prompts, see `context_guard.py`.
+    which audio has been encoded ahead of a decode. `cut` is where the segment must end, because an
+    answer for more of it ended early. `trusts_context`: the client's context is part of its
+    prompts, see `context_guard.py`.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class OpenSegment:
         self.stability = stability or Stability()
         self.passed = 0
         self.ahead = 0
+        self.cut: int | None = None
         self.trusts_context = True
         # The end offset of every push, ascending, and its time of arrival.
         self._ends: list[int] = []

@@ -122,7 +122,8 @@ class SessionRules:
 
     At most `max_buffered_samples` are buffered before a push must wait. An answer has at most
     `max_tokens_per_second` tokens per second of audio, but at least `min_new_tokens` are
-    allowed. The last `context_characters` of a final text are context of the next segment.
+    allowed. A final answer with less than `min_tokens_per_second` ended early. The last
+    `context_characters` of a final text are context of the next segment.
     The last `held_words` of a partial text are not sent; see `stable_text`.
     With `loop_guard`, answers that repeat themselves or meet their limit are dropped.
     """
@@ -134,6 +135,7 @@ class SessionRules:
     min_new_tokens: int
     context_characters: int
     held_words: int = 0
+    min_tokens_per_second: float = 0.0
     loop_guard: bool = True
 
     @classmethod
@@ -162,6 +164,7 @@ class SessionRules:
             min_new_tokens=settings.min_new_tokens,
             context_characters=settings.context_characters,
             held_words=settings.held_words,
+            min_tokens_per_second=settings.min_tokens_per_second,
             loop_guard=settings.loop_guard,
         )
 

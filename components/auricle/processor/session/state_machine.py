@@ -12,7 +12,7 @@ from collections import deque
 from auricle.audio.constants import SAMPLE_RATE, SETTLED
 from auricle.audio.features import FeaturePacket
 from auricle.audio.pcm import milliseconds
-from auricle.audio.segmentation import SHORTEST_SEGMENT
+from auricle.audio.segmentation import SHORTEST_SEGMENT, middle_cut
 from auricle.checkpoints.geometry import Geometry
 from auricle.core.errors import AuricleError
 from auricle.processor.session.actions import (
@@ -45,6 +45,9 @@ from auricle.protocol.sessions import (
     SessionEvent,
     SessionReady,
 )
+
+# The tokens of "Thanks for watching!" with the end, and one more.
+_INVENTED_TOKENS = 6
 
 
 class SessionStateMachine:
@@ -119,7 +122,8 @@ class SessionStateMachine:
 
         Without `whole`, the answer met its limit. A partial answer that met its limit or repeats
         itself is dropped; of such a final the valid prefix counts. Without the rule `loop_guard`
-        all tokens count. Returns the number of tokens that count.
+        all tokens count. A final answer that ended early is dropped, and its segment is cut.
+        Returns the number of tokens that count.
         """
         decode, segment = self._finished_decode(), self.segment
         guarded = self._rules.loop_guard
@@ -128,6 +132,12 @@ class SessionStateMachine:
             if not decode.task.final:
                 return 0
             tokens = tokens[:sound]
+        if decode.task.final and self._ended_early(tokens, decode.samples):
+            segment.cut = middle_cut(
+                decode.samples, segment.audio.pcm, segment.stability.committed_before
+            )
+            if segment.cut is not None:
+                return 0
         segment.stability = segment.stability.after(
             tokens,
             decode.samples,
@@ -140,6 +150,16 @@ class SessionStateMachine:
             self.inbox.consumed(segment.start + decode.samples)
             self._outgoing.append(self._partial(decode.samples))
         return len(tokens)
+
+    def _ended_early(self, tokens: tuple[int, ...], samples: int) -> bool:
+        """Whether an answer has too few tokens for its audio.
+
+        Whisper ends an answer before the end of speech that repeats itself. It also invents a few
+        words for audio without speech, which shall not be repeated.
+        """
+        answer = len(self.segment.stability.committed) + len(tokens)
+        enough = self._rules.min_tokens_per_second * samples / SAMPLE_RATE
+        return _INVENTED_TOKENS < answer < enough
 
     def distrust_context(self) -> None:
         """Leave the client's context out of the open segment's further prompts."""
@@ -197,6 +217,8 @@ class SessionStateMachine:
         while True:
             self._take_audio()
             segment, ended = self.segment, self.inbox.total is not None
+            if segment.cut is not None:
+                return self._decode(segment.cut, final=True)
             step = next_decode(
                 segment.audio,
                 segment.marks,
