@@ -26,7 +26,7 @@ NAMES = (
     ),
     *("architectures", "encoder_exactness", "encoder_int8", "encoder_kinds", "encoder_work"),
     *("kv_reuse", "live_cost", "log_mel", "footprint", "two_minutes", "tuning"),
-    *("checkpoints", "heavier"),
+    *("checkpoints", "heavier", "live_and_recordings"),
     "smoke",
 )
 

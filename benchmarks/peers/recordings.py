@@ -69,7 +69,7 @@ def measure(
     with _ready(configuration, weights, *settings) as (transcribe, roots, command):
         transcribe(some[:1])
         for _ in range(repeats):
-            some = [_softer(one) for one in some]
+            some = [softer(one) for one in some]
             with ExitStack() as stack:
                 usages = [stack.enter_context(measured(root)) for root in roots]
                 began = time.monotonic()
@@ -91,7 +91,8 @@ def measure(
             }
 
 
-def _softer(spoken: Spoken) -> Spoken:
+def softer(spoken: Spoken) -> Spoken:
+    """Return a softer copy, which no cache by content has."""
     return replace(spoken, pcm=(spoken.pcm * _SOFTER).astype(np.int16))
 
 
@@ -102,7 +103,7 @@ def _ready(
     if configuration not in FASTER_WHISPER:
         name = OURS if configuration in AURICLE else configuration
         with running(name, weights, *settings, *AURICLE.get(configuration, ())) as server:
-            yield partial(_posted, server.target), [server.process], server.command
+            yield partial(posted, server.target), [server.process], server.command
         return
     options = FASTER_WHISPER[configuration]
     count = CORES // options["cpu_threads"]
@@ -117,7 +118,7 @@ def _ready(
         yield partial(_heard, processes), roots, f"WhisperModel, {options}"
 
 
-def _posted(target: Target, some: Sequence[Spoken]) -> list[str]:
+def posted(target: Target, some: Sequence[Spoken]) -> list[str]:
     """Upload recordings, two for each core at a time, so that a server has always one to begin."""
 
     async def upload() -> list[str]:

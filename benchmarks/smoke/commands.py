@@ -210,6 +210,11 @@ SHORT = (
         300,
         ("python -m benchmarks.many_recordings --out build/many-recordings.json",),
     ),
+    Short(
+        "benchmarks.live_and_recordings --smoke --out {out}/live-and-recordings.json",
+        300,
+        ("python -m benchmarks.live_and_recordings --out build/live-and-recordings.json",),
+    ),
     Short("benchmarks.tuning --out {out}", 60, ("python -m benchmarks.tuning",)),
     Short(
         "benchmarks.ways.cadence --recordings 1",
