@@ -53,7 +53,9 @@ RULES = SessionRules(
     max_tokens_per_second=1_000,
     min_new_tokens=16,
     context_characters=40,
+    min_tokens_per_second=40,  # of 53 words
 )
+SHORTEST_ANSWER = 7  # tokens; a shorter one may be invented and is not decoded again
 NO_WORD = 999  # a wrong word that the model may generate for incomplete audio
 
 
@@ -183,7 +185,8 @@ class World:
     def __init__(self, data: bytes) -> None:
         self.choices = Choices(data)
         self.client = speech(self.choices)
-        self.line = SessionLine(OpenSession("s", "t", None, "", 50))
+        partials = self.choices.below(3) < 2
+        self.line = SessionLine(OpenSession("s", "t", None, "", 50, partials=partials))
         self.processor: Processor | None = None
         self.reply: tuple[PushAudio | EndAudio, Accepted] | None = None  # not delivered yet
         self.finished = False
@@ -311,7 +314,7 @@ class World:
         return True
 
     def answer(self, processor: Processor) -> None:
-        """End the decode in progress, with words or with a refusal."""
+        """End the decode in progress, with words, with half of them, or with a refusal."""
         decode, session = processor.decode, processor.session
         if decode is None:
             return
@@ -327,7 +330,16 @@ class World:
         following = words[len(forced) :]
         if not decode.task.final:
             following = self.unsure(following)
+        elif self.choices.below(2) == 0 and self.early(words, samples, session):
+            assert session.decoded(words[len(forced) : len(words) // 2]) == 0
+            return
         session.decoded(following)
+
+    def early(self, words: tuple[int, ...], samples: int, session: SessionStateMachine) -> bool:
+        """Whether an answer with half of the words can be repaired."""
+        stability = session.segment.stability
+        enough = len(words) // 2 >= max(len(stability.committed), SHORTEST_ANSWER)
+        return enough and stability.committed_before <= samples // 2
 
     def unsure(self, words: tuple[int, ...]) -> tuple[int, ...]:
         """Return the words with the last one wrong or missing, or followed by a wrong one."""

@@ -40,18 +40,17 @@ def quietest_point(samples: npt.NDArray[np.float32]) -> int:
     return (start + _SMOOTH_FRAMES // 2) * HOP
 
 
-# A cut in the middle of a segment needs as many samples to choose from.
-_LEAST_MIDDLE = SAMPLE_RATE
-
-
 def middle_cut(samples: int, pcm: Callable[[int, int], Int16], not_before: int = 0) -> int | None:
     """Return the quietest point in the middle half of a segment of `samples` samples.
 
-    None if `not_before` leaves too little of it. For `pcm` see `SegmentLimits.forced_cut`.
+    None if `not_before` is in its second half, or without samples. For `pcm` see
+    `SegmentLimits.forced_cut`.
     """
     start, end = max(not_before, samples // 4), samples * 3 // 4
     part = pcm(start, end)
-    return start + quietest_point(to_float(part)) if len(part) >= _LEAST_MIDDLE else None
+    if start > samples // 2 or not len(part):
+        return None
+    return start + quietest_point(to_float(part))
 
 
 # Samples. A shorter segment contains no word and is not decoded.

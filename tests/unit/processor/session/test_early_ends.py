@@ -62,7 +62,7 @@ async def test_parts_that_cannot_be_cut_again_keep_their_answer() -> None:
 
 async def test_no_cut_is_in_committed_text() -> None:
     def says(request: DecodeRequest) -> str:
-        return TAG + "dog " * (1 if request.final else min(8, int(0.6 * seconds(request))))
+        return TAG + "dog " * (1 if request.final else min(8, int(0.8 * seconds(request))))
 
     subject = session(ScriptedWorkers(says), min_tokens_per_second=1)
     events = await feed(subject, SECONDS * SAMPLE_RATE)
