@@ -182,6 +182,8 @@ class Client:
 class World:
     """One session with its client, frontend and processors, driven by a history."""
 
+    rules = RULES
+
     def __init__(self, data: bytes) -> None:
         self.choices = Choices(data)
         self.client = speech(self.choices)
@@ -231,7 +233,7 @@ class World:
 
     def open(self) -> Processor:
         opened = self.line.open_message()
-        session = SessionStateMachine(opened, RULES, PROMPT, GEOMETRY, KEYS, None)
+        session = SessionStateMachine(opened, self.rules, PROMPT, GEOMETRY, KEYS, None)
         self.processor = Processor(opened.session, session)
         self.reply = None
         return self.processor
@@ -336,10 +338,14 @@ class World:
         session.decoded(following)
 
     def early(self, words: tuple[int, ...], samples: int, session: SessionStateMachine) -> bool:
-        """Whether an answer with half of the words can be repaired."""
+        """Whether an answer with half of the words is noticed and can be repaired."""
         stability = session.segment.stability
         enough = len(words) // 2 >= max(len(stability.committed), SHORTEST_ANSWER)
-        return enough and stability.committed_before <= samples // 2
+        return (
+            self.rules.min_tokens_per_second > 0
+            and enough
+            and stability.committed_before <= samples // 2
+        )
 
     def unsure(self, words: tuple[int, ...]) -> tuple[int, ...]:
         """Return the words with the last one wrong or missing, or followed by a wrong one."""

@@ -51,13 +51,14 @@ pytestmark = pytest.mark.unit
 OPTIONS = EndpointingOptions(threshold=0.5, min_silence_ms=160, pre_roll_ms=64)
 FRAMES = len(SAID) // VAD_FRAME
 # The earlier decodes determine where a segment is cut at its maximum length. Nothing else depends
-# on them, so these rules have no such cuts.
+# on them, so these rules have no such cuts, and answers do not end early.
 UNCUT = replace(
     RULES,
     segments=SegmentPolicy(
         grid=800, limits=SegmentLimits(pause_after=5_000, maximum=90_000, search=4_800)
     ),
     max_buffered_samples=90_000,
+    min_tokens_per_second=0,
 )
 LOUD = st.lists(
     st.tuples(st.sampled_from([0.0, 0.9]), st.integers(1, 20)), min_size=1, max_size=12
