@@ -51,7 +51,11 @@ DEADLINE_SECONDS = 240
 SPOKEN = "kitchen"
 MODEL = "whisper"
 # As transformers has it.
-PUBLISHED = ("--Processor.padding=full", "--EncodeWorker.compute_type=float32")
+PUBLISHED = (
+    "--Processor.padding=full",
+    "--EncodeWorker.compute_type=float32",
+    "--Processor.min_tokens_per_second=0",
+)
 
 
 @dataclass(frozen=True)
