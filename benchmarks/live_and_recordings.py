@@ -11,6 +11,7 @@ sessions alone, recordings alone, four uploads at a time, and both.
 from __future__ import annotations
 
 import argparse
+import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -32,27 +33,25 @@ class Uploads:
     def __init__(self, target: Target, some: list[Spoken]) -> None:
         self._target, self._some = target, some
         self._over = threading.Event()
-        self.speed = 0.0  # times real time
+        self._audio_seconds = sum(one.seconds for one in some)
+        self.speeds: list[float] = []  # of each round, times real time
 
-    def _run(self, once: bool) -> None:
-        began, seconds = time.monotonic(), 0.0
-        while once or not self._over.is_set():
-            self._some = [recordings.softer(one) for one in self._some]
-            recordings.posted(self._target, self._some)
-            seconds += sum(one.seconds for one in self._some)
-            self.speed = seconds / (time.monotonic() - began)
-            if once:
-                return
+    def upload(self) -> None:
+        """Upload all of them, one round."""
+        self._some = [recordings.softer(one) for one in self._some]
+        began = time.monotonic()
+        recordings.posted(self._target, self._some)
+        self.speeds.append(self._audio_seconds / (time.monotonic() - began))
 
-    def once(self) -> None:
-        """Upload all of them."""
-        self._run(once=True)
+    def _upload_until_over(self) -> None:
+        while not self._over.is_set():
+            self.upload()
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
         """Upload until the block ends, and then those that are left of a round."""
         with ThreadPoolExecutor(1) as pool:
-            uploading = pool.submit(self._run, once=False)
+            uploading = pool.submit(self._upload_until_over)
             try:
                 yield
             finally:
@@ -81,8 +80,8 @@ def _measure(run: Run) -> None:
         with running(OURS, weights(model), *settings) as server:
             live.warm_up(OURS, server, speech.sessions(model, some, seed=0))
             uploads = Uploads(server.target, some)
-            uploads.once()
-            found, invalid = {"recordings_speed_alone": uploads.speed}, ""
+            uploads.upload()
+            found, invalid = {"recordings_speed_alone": uploads.speeds.pop()}, ""
             for name, around in (("_alone", nullcontext()), ("", uploads.going_on())):
                 with around:
                     delays, late = _live(server, model, some, run, seed=1 if name else 2)
@@ -90,7 +89,7 @@ def _measure(run: Run) -> None:
                 found[f"live_final_p50{name}_s"] = percentile(delays, 0.5)
                 found[f"live_final_p95{name}_s"] = percentile(delays, 0.95)
                 found[f"live_ended{name}"] = len(delays)
-            found["recordings_speed"] = uploads.speed
+            found["recordings_speed"] = statistics.harmonic_mean(uploads.speeds)
         run.publish({f"{model}_{key}": value for key, value in found.items()}, invalid)
 
 

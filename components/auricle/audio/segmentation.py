@@ -43,14 +43,14 @@ def quietest_point(samples: npt.NDArray[np.float32]) -> int:
 def middle_cut(samples: int, pcm: Callable[[int, int], Int16], not_before: int = 0) -> int | None:
     """Return the quietest point in the middle half of a segment of `samples` samples.
 
-    None if `not_before` is in its second half, or without samples. For `pcm` see
-    `SegmentLimits.forced_cut`.
+    None if `not_before` is in its second half, and if the client sent features instead of samples.
+    For `pcm` see `SegmentLimits.forced_cut`.
     """
-    start, end = max(not_before, samples // 4), samples * 3 // 4
-    part = pcm(start, end)
-    if start > samples // 2 or not len(part):
+    start = max(not_before, samples // 4)
+    if start > samples // 2:
         return None
-    return start + quietest_point(to_float(part))
+    middle = pcm(start, samples * 3 // 4)
+    return start + quietest_point(to_float(middle)) if len(middle) else None
 
 
 # Samples. A shorter segment contains no word and is not decoded.

@@ -456,7 +456,7 @@ class SessionDriver:
             )
         tokens = reply.tokens[:counted]
         self._annotations.decoded(decode, segment, committed, tokens, reply.logprobs)
-        if self.session.segment is not segment:
+        if self.session.segment is not segment:  # unlike after a final answer that ended early
             if self._on_segment is not None:
                 encoder = self.recognizer.encoder
                 self._on_segment(EndedSegment(segment, decode.samples, encoder))
